@@ -1,0 +1,1 @@
+//! The suites behind `cargo xtask bench`.

@@ -1,0 +1,2 @@
+//! One command for each thing a contributor does.
+fn main() {}
