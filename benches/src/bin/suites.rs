@@ -1,0 +1,109 @@
+//! Runs benchmark suites: tables on stdout, progress on stderr, JSON and an HTML report on request.
+//!
+//! The exit status is 1 when a suite gave a wrong answer and 0 otherwise: being slow, or having
+//! nothing to compare with, is a result.
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::Parser;
+use pgtoast_benches::{
+    Bench, Effort, Machine, Row, Run, Suite, WrongAnswer, all, named, print_tables, write_json,
+    write_report,
+};
+
+/// Compares pgtoast with PostgreSQL and others, side by side in one run.
+#[derive(Parser)]
+#[command(name = "bench", version)]
+struct Options {
+    /// Suites to run; all of them when none is named.
+    #[arg(value_name = "SUITE")]
+    suites: Vec<String>,
+    /// At most 15 seconds a suite. This is the default.
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// A few minutes a suite, and larger data.
+    #[arg(long)]
+    full: bool,
+    /// Also write the rows as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Where the HTML report goes [default: bench-report in the target directory].
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// A file to work on in place of generated values, in suites that can.
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// Count instructions as well, in suites that can; needs valgrind.
+    #[arg(long)]
+    instructions: bool,
+    /// Name the suites and stop.
+    #[arg(long)]
+    list: bool,
+}
+
+fn main() -> Result<ExitCode> {
+    let options = Options::parse();
+    let mut out = stdout().lock();
+    if options.list {
+        for suite in all() {
+            writeln!(out, "{:10} {}", suite.name(), suite.about())?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let suites = chosen(&options.suites)?;
+    let mut run = Run { schema: 1, machine: Machine::current(), rows: Vec::new() };
+    writeln!(
+        out,
+        "{}, {} cores, {}, {}",
+        run.machine.cpu, run.machine.cores, run.machine.rustc, run.machine.date
+    )?;
+    let mut wrong = false;
+    for suite in suites {
+        let (rows, answered_wrong) = measured(suite, &options);
+        print_tables(&mut out, suite.name(), suite.about(), &rows)?;
+        wrong |= answered_wrong;
+        run.rows.extend(rows);
+    }
+    if let Some(path) = &options.json {
+        write_json(&run, path)?;
+    }
+    let directory = options.report.unwrap_or_else(|| {
+        let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+        PathBuf::from(target).join("bench-report")
+    });
+    let path = write_report(&run, &directory)?;
+    writeln!(out, "\nreport: {}", path.display())?;
+    Ok(if wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static dyn Suite>> {
+    if names.is_empty() {
+        return Ok(all().to_vec());
+    }
+    let find = |name: &String| match named(name) {
+        Some(suite) => Ok(suite),
+        None => {
+            let known: Vec<_> = all().iter().map(|suite| suite.name()).collect();
+            bail!("no suite is called {name:?}; there are {}", known.join(", "))
+        }
+    };
+    names.iter().map(find).collect()
+}
+
+/// The rows of a suite, and whether one of its answers was wrong. A suite that cannot run here leaves
+/// a row that says why.
+fn measured(suite: &'static dyn Suite, options: &Options) -> (Vec<Row>, bool) {
+    let effort = if options.full { Effort::Full } else { Effort::Quick };
+    let bench = Bench::start(suite.name(), effort, options.input.clone(), options.instructions);
+    let result = suite.run(&bench);
+    bench.finish();
+    match result {
+        Ok(rows) => (rows, false),
+        Err(error) => {
+            let wrong = error.downcast_ref::<WrongAnswer>().is_some();
+            (vec![Row::skipped(suite.name(), "suite", format!("{error:#}"))], wrong)
+        }
+    }
+}

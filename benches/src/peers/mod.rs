@@ -1,0 +1,29 @@
+//! The others: what is compared with, and which version of it was found.
+use std::collections::BTreeMap;
+
+pub mod pgcommon;
+
+/// PostgreSQL's own C code, as the distribution compiled it.
+pub const POSTGRESQL_C: &str = "PostgreSQL C";
+/// A real server of release 15.
+pub const POSTGRESQL_15: &str = "PostgreSQL 15";
+/// The crate `pglz`.
+pub const PGLZ_CRATE: &str = "pglz crate";
+/// The crate `lz4_flex`, in its safe form.
+pub const LZ4_FLEX: &str = "lz4_flex";
+/// A plain version of our own code.
+pub const TWIN: &str = "twin";
+
+/// Ours and the peers' versions, of those that are there.
+#[must_use]
+pub fn versions() -> BTreeMap<String, String> {
+    let mut versions = BTreeMap::from([
+        ("pgtoast".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        (PGLZ_CRATE.to_owned(), env!("BENCH_PGLZ_VERSION").to_owned()),
+        (LZ4_FLEX.to_owned(), env!("BENCH_LZ4_FLEX_VERSION").to_owned()),
+    ]);
+    if pgcommon::AVAILABLE {
+        versions.insert(POSTGRESQL_C.to_owned(), env!("BENCH_PGCOMMON_VERSION").to_owned());
+    }
+    versions
+}
