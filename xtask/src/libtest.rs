@@ -5,13 +5,16 @@
 //!      Running unittests src/lib.rs (target/debug/deps/pgtoast_base-0aab9661fb0acfab)
 //!    Doc-tests pgtoast_base
 //! test align::tests::up_and_down ... ok
-//! pgtoast-skip: checksums_of_a_cluster: no server 15
+//! pgtoast-skip: checksums_of_a_cluster: PostgreSQL 14 not found
+//! pgtoast-count: checksums_of_a_cluster: 2210 pages
 //! test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.05s
 //! ```
 //!
 //! libtest has no word for "skipped": a test that cannot run here prints the `pgtoast-skip` line
 //! and passes. Such a line is hidden in the output of a passing test unless libtest is called with
-//! `--show-output`, which also prints the rest of it; the rest is kept from the screen here.
+//! `--show-output`, which also prints the rest of it; the rest is kept from the screen here. One
+//! test may skip parts only, some servers for example. It has run if it counts what it compared, or
+//! if all it skipped were majors and some server is there.
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -19,6 +22,7 @@ use std::time::Duration;
 use crate::report::{Report, Row};
 
 const SKIP_MARK: &str = "pgtoast-skip: ";
+const COUNT_MARK: &str = "pgtoast-count: ";
 
 /// What is known of a run so far.
 #[derive(Debug, Default)]
@@ -38,7 +42,8 @@ struct Binary {
     passed: BTreeSet<String>,
     failures: BTreeSet<String>,
     ignored: BTreeSet<String>,
-    skips: BTreeSet<(String, String)>,
+    skips: BTreeMap<String, BTreeSet<String>>,
+    counts: BTreeMap<String, BTreeSet<String>>,
     result: Option<Counts>,
 }
 
@@ -65,9 +70,11 @@ impl Transcript {
             return true;
         }
         let Some(binary) = self.binaries.last_mut() else { return true };
-        if let Some((_, skip)) = line.split_once(SKIP_MARK) {
-            let (name, reason) = skip.split_once(": ").unwrap_or((skip, "no reason given"));
-            binary.skips.insert((name.trim().to_owned(), reason.trim().to_owned()));
+        for (mark, said) in [(SKIP_MARK, &mut binary.skips), (COUNT_MARK, &mut binary.counts)] {
+            if let Some((_, rest)) = line.split_once(mark) {
+                let (name, what) = rest.split_once(": ").unwrap_or((rest, "nothing said"));
+                said.entry(name.trim().to_owned()).or_default().insert(what.trim().to_owned());
+            }
         }
         if ["test result: ok. ", "test result: FAILED. "].iter().any(|mark| line.starts_with(mark))
         {
@@ -113,7 +120,14 @@ impl Transcript {
 
     /// Adds what was read to the report: one row for each kind of test of each package. `status` is
     /// how cargo itself ended; a bad end that no test explains is a failure of its own.
-    pub(crate) fn report(self, command: &str, status: ExitStatus, report: &mut Report) {
+    /// `servers` says whether any PostgreSQL server is here.
+    pub(crate) fn report(
+        self,
+        command: &str,
+        status: ExitStatus,
+        servers: bool,
+        report: &mut Report,
+    ) {
         let mut rows = BTreeMap::<(&'static str, String), Row>::new();
         let mut explained = status.success();
         for binary in self.binaries {
@@ -122,7 +136,7 @@ impl Transcript {
             }
             explained |= binary.result.is_none_or(|counts| counts.failed > 0);
             let row = rows.entry((binary.kind, binary.package.clone())).or_default();
-            binary.add_to(row, report);
+            binary.add_to(row, servers, report);
         }
         for ((kind, package), row) in rows {
             report.row(Row { what: package, kind: kind.into(), ..row });
@@ -153,7 +167,7 @@ impl Binary {
         };
     }
 
-    fn add_to(self, row: &mut Row, report: &mut Report) {
+    fn add_to(self, row: &mut Row, servers: bool, report: &mut Report) {
         let label = |test: &str| match self.name.as_str() {
             "" => format!("{} (doc): {test}", self.package),
             name => format!("{} ({name}): {test}", self.package),
@@ -170,23 +184,44 @@ impl Binary {
         for name in &self.ignored {
             report.skip(label(name), "ignored");
         }
-        // A test that skipped itself whole has been counted as passed by libtest.
-        let mut whole = BTreeSet::new();
-        for (name, reason) in &self.skips {
-            report.skip(label(name), reason);
-            whole.extend(self.passed.iter().filter(|test| is_same_test(test, name)));
+        for (name, reasons) in &self.skips {
+            report.skip(label(name), Vec::from_iter(reasons.iter().map(String::as_str)).join("; "));
         }
-        let whole = u64::try_from(whole.len()).unwrap_or(u64::MAX);
-        row.passed += counts.passed.saturating_sub(whole);
+        for (name, compared) in &self.counts {
+            compared.iter().for_each(|what| report.count(label(name), what));
+        }
+        // libtest has counted those that skipped themselves whole as passed.
+        let whole = self.passed.iter().filter(|test| self.skipped_whole(test, servers)).count();
+        row.passed += counts.passed.saturating_sub(u64::try_from(whole).unwrap_or(u64::MAX));
         row.failed += counts.failed;
         row.skipped += counts.ignored + u64::try_from(self.skips.len()).unwrap_or(u64::MAX);
         row.elapsed += counts.elapsed;
+    }
+
+    fn skipped_whole(&self, test: &str, servers: bool) -> bool {
+        let said = |names: &BTreeMap<String, BTreeSet<String>>, whole: fn(&str) -> bool| {
+            let mut of_test = names.iter().filter(|(name, _)| is_same_test(test, name));
+            of_test.any(|(_, what)| what.iter().any(|what| whole(what)))
+        };
+        let skipped = if servers {
+            said(&self.skips, |why| !names_a_major(why))
+        } else {
+            said(&self.skips, |_| true)
+        };
+        skipped && !said(&self.counts, |_| true)
     }
 }
 
 /// A skip names the test with or without its modules.
 fn is_same_test(test: &str, name: &str) -> bool {
     test == name || test.rsplit("::").next() == Some(name)
+}
+
+/// `PostgreSQL 14 not found`: other majors may be there.
+fn names_a_major(reason: &str) -> bool {
+    reason
+        .match_indices("PostgreSQL ")
+        .any(|(at, name)| reason[at + name.len()..].starts_with(|c: char| c.is_ascii_digit()))
 }
 
 impl Counts {
@@ -295,7 +330,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     fn counts_come_from_the_result_lines_and_skips_from_the_tests_output() {
         let (transcript, _) = read(RUN);
         let mut report = Report::default();
-        transcript.report("cargo test", exit(101), &mut report);
+        transcript.report("cargo test", exit(101), true, &mut report);
         // Of the five that passed by libtest's count, one had skipped itself whole; the noise that
         // begins like a result is none.
         assert_eq!(report.totals(), (3, 1, 3));
@@ -331,7 +366,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
             read("error[E0425]: cannot find value `x`\nerror: could not compile");
         assert_eq!(shown.len(), 2);
         let mut report = Report::default();
-        transcript.report("cargo test", exit(101), &mut report);
+        transcript.report("cargo test", exit(101), true, &mut report);
         assert_eq!(report.totals(), (0, 1, 0));
     }
 
@@ -339,19 +374,45 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
     fn a_binary_that_dies_without_a_result_is_a_failure() {
         let (transcript, _) = read("  Running tests/a.rs (target/debug/deps/a-1)\nrunning 1 test");
         let mut report = Report::default();
-        transcript.report("cargo test", exit(101), &mut report);
+        transcript.report("cargo test", exit(101), true, &mut report);
         assert_eq!(report.totals(), (0, 1, 0));
     }
 
     #[test]
     fn a_skip_is_found_behind_the_name_of_the_running_test() {
         let run = "  Running tests/oracle_x.rs (target/debug/deps/oracle_x-1)\n\
-                   test deform ... pgtoast-skip: deform: no server 18\n\
+                   test deform ... pgtoast-skip: deform: no server\n\
                    ok\n\
                    test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; finished in 0.1s";
         let (transcript, _) = read(run);
         let mut report = Report::default();
-        transcript.report("cargo test", exit(0), &mut report);
+        transcript.report("cargo test", exit(0), true, &mut report);
         assert_eq!(report.totals(), (0, 0, 1));
+    }
+
+    #[test]
+    fn a_test_that_skipped_some_majors_has_run_and_one_that_found_no_server_has_not() {
+        let run = "  Running tests/oracle_x.rs (target/debug/deps/oracle_x-1)\n\
+                   test deform ... ok\n\
+                   pgtoast-skip: deform: PostgreSQL 14 not found\n\
+                   pgtoast-skip: deform: PostgreSQL 15 not found\n\
+                   test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; finished in 0.1s";
+        for (servers, totals) in [(true, (1, 0, 1)), (false, (0, 0, 1))] {
+            let mut report = Report::default();
+            read(run).0.report("cargo test", exit(0), servers, &mut report);
+            assert_eq!(report.totals(), totals, "servers: {servers}");
+        }
+    }
+
+    #[test]
+    fn a_test_that_counts_what_it_compared_has_run() {
+        let run = "  Running tests/oracle_x.rs (target/debug/deps/oracle_x-1)\n\
+                   test deform ... ok\n\
+                   pgtoast-skip: deform: lz4 not built in\n\
+                   pgtoast-count: deform: 20000 rows\n\
+                   test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; finished in 0.1s";
+        let mut report = Report::default();
+        read(run).0.report("cargo test", exit(0), true, &mut report);
+        assert_eq!(report.totals(), (1, 0, 1));
     }
 }

@@ -9,6 +9,7 @@ use anyhow::Result;
 
 use crate::cargo::{cargo, read_along, typed};
 use crate::libtest::Transcript;
+use crate::pg;
 use crate::report::{Report, Row};
 use crate::workspace::{self, Package};
 
@@ -30,7 +31,7 @@ pub(crate) fn models(packages: &[Package], report: &mut Report) -> Result<()> {
         command.env("RUSTFLAGS", "--cfg pgtoast_loom").env("CARGO_TARGET_DIR", "target/loom");
         let mut transcript = Transcript::of_package(&package.name);
         let status = read_along(&mut command, |line| transcript.read(line))?;
-        transcript.report(&typed(&command), status, report);
+        transcript.report(&typed(&command), status, pg::any(), report);
     }
     if !found {
         let note = "no loom models in the tree".into();

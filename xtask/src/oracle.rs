@@ -21,10 +21,6 @@ pub(crate) fn run() -> Result<bool> {
         &["--", "--nocapture"],
         &mut report,
     )?;
-    for major in pg::WANTED {
-        if !pg::majors().contains(&major) {
-            report.skip(format!("PostgreSQL {major}"), pg::remedy(major));
-        }
-    }
+    pg::report_missing(&mut report);
     Ok(report.finish())
 }

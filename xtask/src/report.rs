@@ -18,19 +18,16 @@ pub(crate) struct Row {
     pub(crate) note: String,
 }
 
-/// Something that did not run, by name, and why.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Skip {
-    pub(crate) name: String,
-    pub(crate) reason: String,
-}
+/// Something by name, and what is to be said of it.
+type Named = (String, String);
 
 /// All that a command did.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     rows: Vec<Row>,
     failures: Vec<String>,
-    skips: Vec<Skip>,
+    skips: Vec<Named>,
+    counts: Vec<Named>,
 }
 
 impl Report {
@@ -61,10 +58,15 @@ impl Report {
 
     /// Names something that did not run.
     pub(crate) fn skip(&mut self, name: impl Into<String>, reason: impl Into<String>) {
-        let skip = Skip { name: name.into(), reason: reason.into() };
+        let skip = (name.into(), reason.into());
         if !self.skips.contains(&skip) {
             self.skips.push(skip);
         }
+    }
+
+    /// Says what a test compared, and how much of it.
+    pub(crate) fn count(&mut self, name: impl Into<String>, what: impl Into<String>) {
+        self.counts.push((name.into(), what.into()));
     }
 
     /// Passed, failed, skipped.
@@ -78,9 +80,17 @@ impl Report {
     pub(crate) fn finish(mut self) -> bool {
         self.rows.sort_by(|one, other| (&one.kind, &one.what).cmp(&(&other.kind, &other.what)));
         self.skips.sort();
+        self.counts.sort();
         println!("\n{}", self.rows_table());
-        if !self.skips.is_empty() {
-            println!("\nSkipped\n{}", self.skips_table());
+        for (title, header, named) in [
+            ("Compared", ["test", "what"], &self.counts),
+            ("Skipped", ["what", "why"], &self.skips),
+        ] {
+            if !named.is_empty() {
+                let mut table = table(header);
+                table.add_rows(named.iter().map(|(name, what)| [name, what]));
+                println!("\n{title}\n{table}");
+            }
         }
         if !self.failures.is_empty() {
             println!("\nFailed");
@@ -114,14 +124,6 @@ impl Report {
             if let Some(column) = table.column_mut(column) {
                 column.set_cell_alignment(CellAlignment::Right);
             }
-        }
-        table
-    }
-
-    fn skips_table(&self) -> Table {
-        let mut table = table(["what", "why"]);
-        for skip in &self.skips {
-            table.add_row([&skip.name, &skip.reason]);
         }
         table
     }

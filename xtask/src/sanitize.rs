@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use crate::cargo::{cargo, read_along, typed};
 use crate::libtest::Transcript;
 use crate::report::Report;
-use crate::toolchain;
+use crate::{pg, toolchain};
 
 pub(crate) fn run() -> Result<bool> {
     ensure!(toolchain::has_nightly(), "the sanitizer needs nightly: rustup toolchain add nightly");
@@ -18,6 +18,6 @@ pub(crate) fn run() -> Result<bool> {
     let mut transcript = Transcript::default();
     let status = read_along(&mut command, |line| transcript.read(line))?;
     let mut report = Report::default();
-    transcript.report(&typed(&command), status, &mut report);
+    transcript.report(&typed(&command), status, pg::any(), &mut report);
     Ok(report.finish())
 }

@@ -19,11 +19,7 @@ pub(crate) fn run() -> Result<bool> {
     )?;
     without_std(&packages, &mut report)?;
     loom::models(&packages, &mut report)?;
-    for major in pg::WANTED {
-        if !pg::majors().contains(&major) {
-            report.skip(format!("PostgreSQL {major}"), pg::remedy(major));
-        }
-    }
+    pg::report_missing(&mut report);
     Ok(report.finish())
 }
 
@@ -32,7 +28,7 @@ pub(crate) fn tests(arguments: &[&str], behind: &[&str], report: &mut Report) ->
     let mut command = cargo(arguments.iter().chain(behind));
     let mut transcript = Transcript::default();
     let status = read_along(&mut command, |line| transcript.read(line))?;
-    transcript.report(&typed(&command), status, report);
+    transcript.report(&typed(&command), status, pg::any(), report);
     Ok(())
 }
 
