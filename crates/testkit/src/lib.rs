@@ -2,7 +2,16 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod facts;
+pub mod fixtures;
+pub mod hex;
+#[cfg(feature = "server")]
+pub mod inspect;
+pub mod naive;
 pub mod report;
+
+mod corpus;
+mod rng;
 
 #[cfg(feature = "server")]
 mod installation;
@@ -12,6 +21,9 @@ mod server;
 mod server_options;
 #[cfg(feature = "server")]
 mod server_user;
+
+pub use corpus::Corpus;
+pub use rng::Rng;
 
 #[cfg(feature = "server")]
 pub use installation::{Installation, Survey, WANTED_MAJORS};

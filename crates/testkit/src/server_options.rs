@@ -26,7 +26,6 @@ impl ServerOptions {
             max_wal_senders = 0\n\
             max_wal_size = '2GB'\n\
             shared_buffers = '128MB'\n\
-            synchronous_commit = off\n\
             wal_level = minimal\n"
             .to_owned();
         Self { data_checksums: true, config }
