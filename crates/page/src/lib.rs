@@ -10,15 +10,23 @@ extern crate std;
 
 mod check;
 mod checksum;
+mod deform;
+mod descriptor;
 mod error;
 mod header;
+mod infomask;
 mod line_pointer;
 mod page;
 mod tuple;
+mod tuple_error;
 
 pub use checksum::set_checksum;
+pub use deform::{Attribute, Datum, Deform, Value};
+pub use descriptor::{AttributeDescriptor, AttributeLen, Storage, TupleDescriptor};
 pub use error::PageError;
 pub use header::{PageFlags, PageHeader};
+pub use infomask::{Infomask, Infomask2};
 pub use line_pointer::{LinePointer, LineState};
 pub use page::{Item, Page};
-pub use tuple::TupleHeader;
+pub use tuple::{HeapTuple, TupleHeader};
+pub use tuple_error::TupleError;

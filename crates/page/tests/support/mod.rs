@@ -1,7 +1,7 @@
 //! Pages for the tests of this crate: those a real server wrote, and a builder for the broken ones.
-#![allow(dead_code, reason = "each test file uses a part of it")]
-use pgtoast_base::BlockSize;
-use pgtoast_page::{LinePointer, PageHeader};
+#![allow(dead_code, clippy::unwrap_used, reason = "each test file uses a part of it")]
+use pgtoast_base::{Alignment, BlockSize};
+use pgtoast_page::{AttributeDescriptor, LinePointer, PageHeader};
 
 pub(crate) const FORMS: &[u8] = include_bytes!("../../testdata/forms.page");
 pub(crate) const CHAIN: &[u8] = include_bytes!("../../testdata/chain.page");
@@ -65,4 +65,64 @@ impl Random {
     pub(crate) fn bytes(&mut self, len: usize) -> Vec<u8> {
         (0..len).map(|_| self.next().to_le_bytes()[0]).collect()
     }
+}
+
+/// `heap_page_items` of a page: eleven fields a line, `-` where there is no tuple.
+pub(crate) fn items(text: &'static str) -> impl Iterator<Item = [&'static str; 11]> {
+    text.lines().map(|line| {
+        let fields: Vec<_> = line.split(' ').collect();
+        fields.try_into().unwrap()
+    })
+}
+
+/// The columns of the table behind `forms.page`, with the missing values as the catalog shows them.
+pub(crate) fn forms_columns() -> Vec<AttributeDescriptor<'static>> {
+    let columns = include_str!("../../testdata/forms.columns").lines().map(|line| {
+        let fields: Vec<_> = line.split(' ').collect();
+        let letter = |at: usize| fields[at].as_bytes()[0];
+        let mut column = AttributeDescriptor::from_catalog(
+            fields[1].parse().unwrap(),
+            fields[2] == "t",
+            letter(3),
+            letter(4),
+        )
+        .unwrap();
+        column.is_dropped = fields[5] == "t";
+        column.missing = match fields[6] {
+            "{later}" => Some(b"\x0dlater"),
+            "{42}" => Some(&[42, 0, 0, 0]),
+            _ => None,
+        };
+        column
+    });
+    columns.collect()
+}
+
+pub(crate) fn column(attlen: i16, alignment: Alignment) -> AttributeDescriptor<'static> {
+    AttributeDescriptor::from_catalog(attlen, false, alignment.typalign(), b'x').unwrap()
+}
+
+/// A tuple header with this many attributes; `nulls` are 1-based attribute numbers. Its `hoff` is
+/// right, and padding is zero.
+pub(crate) fn tuple_header(natts: u16, nulls: &[u16]) -> Vec<u8> {
+    let mut tuple = vec![0; 23];
+    put(&mut tuple, 18, natts);
+    if !nulls.is_empty() {
+        put(&mut tuple, 20, 0x0001);
+        let mut bitmap = vec![0; usize::from(natts).div_ceil(8)];
+        for index in (0..natts).filter(|index| !nulls.contains(&(index + 1))) {
+            bitmap[usize::from(index / 8)] |= 1 << (index % 8);
+        }
+        tuple.extend(bitmap);
+    }
+    tuple.resize(tuple.len().next_multiple_of(8), 0);
+    tuple[22] = u8::try_from(tuple.len()).unwrap();
+    tuple
+}
+
+/// Appends bytes at the next multiple of `alignment`, zeros between.
+pub(crate) fn append(tuple: &mut Vec<u8>, alignment: Alignment, bytes: &[u8]) -> usize {
+    tuple.resize(alignment.up(tuple.len()), 0);
+    tuple.extend(bytes);
+    tuple.len() - bytes.len()
 }
