@@ -1,15 +1,17 @@
 //! `cargo xtask fuzz`: one target, or each in turn, for some seconds.
 //!
 //! One target, the canary, has a bug on purpose. A fuzzer that cannot find it would find nothing
-//! else either, so for the canary a crash is what passes.
+//! else either, so for the canary a crash is what passes. It starts without a corpus: with one it
+//! would only have to remember.
+use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::cargo::{cargo, read_along, typed};
+use crate::cargo::{cargo, passes, read_along, typed};
 use crate::report::{Report, Row};
-use crate::toolchain;
+use crate::{toolchain, workspace};
 
 const CANARY: &str = "canary";
 
@@ -37,6 +39,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
         targets = vec![only.clone()];
     }
     targets.sort_by_key(|target| target == CANARY);
+    // Built beforehand, so that the seconds are for fuzzing alone.
+    let mut build = cargo(["+nightly", "fuzz", "build"]);
+    ensure!(passes(build.args(&arguments.target))?.0, "{} failed", typed(&build));
     let mut report = Report::default();
     for target in &targets {
         report.row(fuzz(target, arguments)?);
@@ -55,7 +60,16 @@ fn listed() -> Result<Vec<String>> {
 }
 
 fn fuzz(target: &str, arguments: &Arguments) -> Result<Row> {
+    let root = workspace::root();
+    // What is found goes to the first directory; the committed corpus is read and stays as it is.
+    let kept = root.join("target/fuzz-corpus").join(target);
     let mut command = cargo(["+nightly", "fuzz", "run", target]);
+    let seeds = root.join("fuzz/corpus").join(target);
+    if target == CANARY {
+        let _ = fs::remove_dir_all(&kept); // not there on a first run
+    }
+    fs::create_dir_all(&kept)?;
+    command.arg(&kept).args((target != CANARY && seeds.is_dir()).then_some(&seeds));
     if arguments.jobs > 1 {
         command.arg("--jobs").arg(arguments.jobs.to_string());
     }
