@@ -2,9 +2,18 @@
 #![forbid(unsafe_code)]
 
 mod canary;
+mod codec;
+mod input;
+mod page;
+mod pglz;
+mod tuple;
 mod varlena;
 
 pub use canary::canary;
+pub use codec::codec_prefix;
+pub use page::page_parse;
+pub use pglz::{pglz_decompress, pglz_round_trip};
+pub use tuple::tuple_deform;
 pub use varlena::{toast_pointer, varlena_parse};
 
 /// A fuzz target: its name, in `fuzz/fuzz_targets` and `fuzz/corpus` alike, and what it does with
@@ -19,6 +28,11 @@ pub struct Target {
 
 /// Every target whose corpus must pass; the [`canary`] is not among them.
 pub const TARGETS: &[Target] = &[
+    Target { name: "codec_prefix", body: codec_prefix },
+    Target { name: "page_parse", body: page_parse },
+    Target { name: "pglz_decompress", body: pglz_decompress },
+    Target { name: "pglz_round_trip", body: pglz_round_trip },
     Target { name: "toast_pointer", body: toast_pointer },
+    Target { name: "tuple_deform", body: tuple_deform },
     Target { name: "varlena_parse", body: varlena_parse },
 ];

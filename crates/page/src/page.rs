@@ -132,11 +132,12 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Bytes between the line pointers and the items; 0 when the header has them overlap.
+    /// Bytes of the page between the line pointers and the items; 0 when the header has them overlap.
     #[doc(alias = "PageGetExactFreeSpace")]
     #[must_use]
     pub fn free_bytes(&self) -> u16 {
-        self.header.upper().saturating_sub(self.header.lower())
+        let upper = self.header.upper().min(self.block_size.bytes_u16());
+        upper.saturating_sub(self.header.lower())
     }
 
     /// The line pointers, item 1 first. Where `lower` points past the end of the page, those that
