@@ -15,9 +15,11 @@
 
 mod answer;
 mod bench;
+pub mod corpora;
 mod machine;
 mod measure;
 pub mod peers;
+mod relation_file;
 mod report;
 mod row;
 mod suites;
@@ -27,6 +29,7 @@ pub use answer::{WrongAnswer, check};
 pub use bench::{Bench, Effort};
 pub use machine::Machine;
 pub use measure::{Comparison, PeerTiming, Timings};
+pub use relation_file::RelationFile;
 pub use report::write_report;
 pub use row::{Row, Run, geomean, write_json};
 pub use suites::{Suite, all, named};

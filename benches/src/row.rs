@@ -152,7 +152,7 @@ impl Row {
         overall.note = None;
         let mut lowest = worst.clone();
         lowest.case = "worst".into();
-        lowest.note = Some(format!("it is {}", worst.case));
+        lowest.note = Some(format!("the worst beside {peer_name} is {}", worst.case));
         for row in [&mut overall, &mut lowest] {
             (row.target, row.ok) = (None, None);
         }
@@ -245,7 +245,7 @@ mod tests {
         let summaries = Row::summaries(&rows, "compress", "PostgreSQL C");
         assert!((summaries[0].ratio.unwrap() - 4.0).abs() < 1e-9);
         assert_eq!((summaries[1].case.as_str(), summaries[1].ratio), ("worst", Some(2.0)));
-        assert_eq!(summaries[1].note.as_deref(), Some("it is a"));
+        assert_eq!(summaries[1].note.as_deref(), Some("the worst beside PostgreSQL C is a"));
         assert!(Row::summaries(&rows, "compress", "lz4_flex").is_empty());
     }
 

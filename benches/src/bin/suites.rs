@@ -3,7 +3,7 @@
 //! The exit status is 1 when a suite gave a wrong answer and 0 otherwise: being slow, or having
 //! nothing to compare with, is a result.
 use std::io::{Write, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -69,13 +69,20 @@ fn main() -> Result<ExitCode> {
     if let Some(path) = &options.json {
         write_json(&run, path)?;
     }
-    let directory = options.report.unwrap_or_else(|| {
-        let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-        PathBuf::from(target).join("bench-report")
-    });
+    let directory = match options.report {
+        Some(directory) => directory,
+        None => default_report_directory()?,
+    };
     let path = write_report(&run, &directory)?;
     writeln!(out, "\nreport: {}", path.display())?;
     Ok(if wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Beside the build that this program is of, wherever it is started from.
+fn default_report_directory() -> Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    let target = program.ancestors().nth(2).unwrap_or(Path::new("target"));
+    Ok(target.join("bench-report"))
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static dyn Suite>> {

@@ -2,11 +2,14 @@
 use std::collections::BTreeMap;
 
 pub mod pgcommon;
+pub mod server;
 
 /// PostgreSQL's own C code, as the distribution compiled it.
 pub const POSTGRESQL_C: &str = "PostgreSQL C";
 /// A real server of release 15.
 pub const POSTGRESQL_15: &str = "PostgreSQL 15";
+/// The distribution's program that checks checksums of a stopped cluster.
+pub const PG_CHECKSUMS: &str = "pg_checksums";
 /// The crate `pglz`.
 pub const PGLZ_CRATE: &str = "pglz crate";
 /// The crate `lz4_flex`, in its safe form.
@@ -24,6 +27,9 @@ pub fn versions() -> BTreeMap<String, String> {
     ]);
     if pgcommon::AVAILABLE {
         versions.insert(POSTGRESQL_C.to_owned(), env!("BENCH_PGCOMMON_VERSION").to_owned());
+    }
+    if let Ok(installation) = server::distribution_15() {
+        versions.insert(POSTGRESQL_15.to_owned(), installation.version().to_owned());
     }
     versions
 }

@@ -112,7 +112,9 @@ fn section(page: &mut String, suite: &str, rows: &[&Row]) -> Result<()> {
         drawn.push(kind);
         let of_kind = |row: &&&Row| (row.metric.as_str(), row.unit) == kind;
         let rows: Vec<_> = timed.iter().filter(of_kind).copied().collect();
-        let (groups, peers) = (groups(&rows), peers(&rows));
+        let (mut groups, peers) = (groups(&rows), peers(&rows));
+        // Each peer's worst is a dot of another line already.
+        groups.retain(|group| group.case != "worst");
         let svg = plot::draw(&groups, &peers, row.unit)?;
         writeln!(page, "<figure><figcaption>{}</figcaption>{svg}</figure>", escaped(&row.metric))?;
     }

@@ -18,6 +18,8 @@ const RIGHT_MARGIN: i32 = 40;
 const TOP: i32 = 40;
 const LINE_HEIGHT: i32 = 26;
 const BOTTOM: i32 = 46;
+/// What the drawing library turns into letters of 13 pixels.
+const FONT_HEIGHT: i32 = 16;
 
 const INK: RGBColor = RGBColor(0x1f, 0x29, 0x33);
 const FAINT: RGBColor = RGBColor(0xe3, 0xe7, 0xeb);
@@ -167,7 +169,7 @@ impl Canvas<'_> {
         up: VPos,
         colour: RGBColor,
     ) -> Result<()> {
-        let style = TextStyle::from(("sans-serif", 13).into_font())
+        let style = TextStyle::from(("sans-serif", FONT_HEIGHT).into_font())
             .color(&colour)
             .pos(Pos::new(across, up));
         self.svg.draw_text(text, &style, at).map_err(failed)

@@ -1,4 +1,7 @@
 //! The suites there are, in the order they run.
+mod page;
+mod pglz;
+
 use anyhow::Result;
 
 use crate::{Bench, Row};
@@ -22,7 +25,7 @@ pub trait Suite: Sync {
 /// All of them.
 #[must_use]
 pub fn all() -> &'static [&'static dyn Suite] {
-    &[]
+    &[&page::PageSuite, &pglz::PglzSuite]
 }
 
 /// The one of that name.
