@@ -19,6 +19,7 @@ mod lint;
 mod loom;
 mod oracle;
 mod pg;
+mod readme;
 mod report;
 mod sanitize;
 mod test;

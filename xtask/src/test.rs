@@ -5,7 +5,7 @@ use crate::cargo::{cargo, passes, read_along, typed};
 use crate::libtest::Transcript;
 use crate::report::Report;
 use crate::workspace::{self, Package};
-use crate::{loom, pg};
+use crate::{loom, pg, readme};
 
 pub(crate) fn run() -> Result<bool> {
     let packages = workspace::packages()?;
@@ -17,6 +17,7 @@ pub(crate) fn run() -> Result<bool> {
         &["--", "--show-output"],
         &mut report,
     )?;
+    readme::run(&packages, &mut report)?;
     without_std(&packages, &mut report)?;
     loom::models(&packages, &mut report)?;
     pg::report_missing(&mut report);
