@@ -19,6 +19,8 @@ mod line_pointer;
 mod page;
 mod tuple;
 mod tuple_error;
+mod visibility;
+mod visibility_map;
 
 pub use checksum::set_checksum;
 pub use deform::{Attribute, Datum, Deform, Value};
@@ -30,3 +32,5 @@ pub use line_pointer::{LinePointer, LineState};
 pub use page::{Item, Page};
 pub use tuple::{HeapTuple, TupleHeader};
 pub use tuple_error::TupleError;
+pub use visibility::{Snapshot, TransactionStatus, VacuumState, XidStatus};
+pub use visibility_map::{VisibilityAddress, VisibilityBits};

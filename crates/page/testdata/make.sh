@@ -31,4 +31,12 @@ for table in forms; do
 done
 sql "$@" -F ' ' -c "SELECT attnum, attlen, attbyval, attalign, attstorage, attisdropped, coalesce(attmissingval::text, '-')
     FROM pg_attribute WHERE attrelid = 'forms'::regclass AND attnum > 0 ORDER BY attnum" >"$here/forms.columns"
+# The outcome of each transaction, the members of each multixact, and the rows a new snapshot sees.
+sql "$@" -F ' ' -c "SELECT DISTINCT x::text::int, CASE WHEN x::text::int < 3 THEN 'permanent' ELSE pg_xact_status(x::text::xid8) END
+    FROM heap_page_items(get_raw_page('states', 0)), unnest(ARRAY[t_xmin, t_xmax]) WITH ORDINALITY u(x, n)
+    WHERE n = 1 OR t_infomask & 4096 = 0 ORDER BY 2, 1" >"$here/states.xids"
+sql "$@" -F ' ' -c "SELECT DISTINCT t_xmax::text::int, m.xid::text::int, m.mode FROM heap_page_items(get_raw_page('states', 0)),
+    pg_get_multixact_members(t_xmax) m WHERE t_infomask & 4096 <> 0 ORDER BY 1, 2" >"$here/states.multis"
+sql "$@" -F ' ' -c "SELECT ctid FROM states ORDER BY ctid" >"$here/states.visible"
+sql "$@" -c "ROLLBACK PREPARED 'page fixtures'"
 sql "$@" -F ' ' -c "SELECT blkno, all_visible, all_frozen FROM pg_visibility_map('mapped') ORDER BY blkno" >"$here/vm.bits"

@@ -1,4 +1,5 @@
--- Run by make.sh in an empty database of a PostgreSQL 15 cluster with checksums and `autovacuum = off`.
+-- Run by make.sh in an empty database of a PostgreSQL 15 cluster with checksums, `autovacuum = off` and
+-- `max_prepared_transactions = 10`.
 CREATE EXTENSION pageinspect;
 CREATE EXTENSION pg_visibility;
 
@@ -38,12 +39,14 @@ DELETE FROM chain WHERE id = 1;
 VACUUM (INDEX_CLEANUP off) chain;
 INSERT INTO chain VALUES (20, 'long enough to be told apart');
 
--- Row versions in every state a lone session can leave, before anyone has set a hint.
+-- Row versions in every state, most before anyone has set a hint. A prepared transaction is one in
+-- progress to everybody else.
 CREATE TABLE states (id int4, what text);
 INSERT INTO states VALUES (1, 'frozen');
 VACUUM FREEZE states;
 INSERT INTO states SELECT g, w FROM (VALUES (2, 'live'), (3, 'deleted'), (4, 'delete rolled back'),
-  (5, 'locked'), (6, 'updated'), (7, 'deleted and hinted'), (8, 'locked key share')) v(g, w);
+  (5, 'locked'), (6, 'updated'), (7, 'deleted and hinted'), (8, 'locked key share'), (11, 'being deleted'),
+  (12, 'locked by two'), (13, 'key shared and updated'), (14, 'update in progress')) v(g, w);
 BEGIN; INSERT INTO states VALUES (9, 'insert rolled back'); ROLLBACK;
 DELETE FROM states WHERE id = 7;
 SELECT count(*) FROM states;
@@ -53,6 +56,14 @@ BEGIN; SELECT FROM states WHERE id = 5 FOR UPDATE; COMMIT;
 BEGIN; SELECT FROM states WHERE id = 8 FOR KEY SHARE; COMMIT;
 UPDATE states SET what = 'new version' WHERE id = 6;
 INSERT INTO states VALUES (10, 'fresh');
+BEGIN;
+INSERT INTO states VALUES (15, 'being inserted');
+DELETE FROM states WHERE id = 11;
+SELECT FROM states WHERE id IN (12, 13) FOR KEY SHARE;
+UPDATE states SET what = 'not yet' WHERE id = 14;
+PREPARE TRANSACTION 'page fixtures';
+BEGIN; SELECT FROM states WHERE id = 12 FOR KEY SHARE; COMMIT;
+UPDATE states SET what = 'updated under a lock' WHERE id = 13;
 
 -- A btree metapage that was never logged, in an init fork.
 CREATE UNLOGGED TABLE unlogged (id int4 PRIMARY KEY);

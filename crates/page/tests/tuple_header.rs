@@ -37,7 +37,7 @@ fn every_field_is_what_pageinspect_says() {
             tuples += 1;
         }
     }
-    assert_eq!(tuples, 25);
+    assert_eq!(tuples, 32);
 }
 
 fn header(infomask: u16, infomask2: u16) -> TupleHeader {
