@@ -10,8 +10,10 @@ pub mod inspect;
 pub mod naive;
 pub mod report;
 
+mod column_type;
 mod corpus;
 mod rng;
+mod table;
 
 #[cfg(feature = "server")]
 mod installation;
@@ -24,6 +26,7 @@ mod server_user;
 
 pub use corpus::Corpus;
 pub use rng::Rng;
+pub use table::{GeneratedTable, TableGenerator, TableOptions};
 
 #[cfg(feature = "server")]
 pub use installation::{Installation, Survey, WANTED_MAJORS};
