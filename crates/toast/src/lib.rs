@@ -1,1 +1,52 @@
 #![doc = include_str!("../README.md")]
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(
+    not(feature = "alloc"),
+    expect(dead_code, reason = "plans and slices check chunks for modules that allocate")
+)]
+
+#[cfg(feature = "alloc")]
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+#[cfg(feature = "alloc")]
+mod assembler;
+mod chunk;
+#[cfg(feature = "alloc")]
+mod chunk_index;
+mod chunk_size;
+#[cfg(feature = "alloc")]
+mod collector;
+#[cfg(feature = "alloc")]
+mod detoast;
+mod error;
+mod introspect;
+mod page_chunks;
+mod plan;
+mod slice;
+mod source;
+pub mod thresholds;
+#[cfg(feature = "alloc")]
+mod value;
+
+#[cfg(feature = "alloc")]
+pub use assembler::Assembler;
+pub use chunk::Chunk;
+#[cfg(feature = "alloc")]
+pub use chunk_index::ChunkIndex;
+pub use chunk_size::{ChunkSize, ValueIdWidth};
+#[cfg(feature = "alloc")]
+pub use collector::Collector;
+#[cfg(feature = "alloc")]
+pub use detoast::Detoaster;
+pub use error::{ReadError, ToastError};
+pub use introspect::{column_compression, column_size, column_toast_chunk_id, raw_len};
+pub use page_chunks::page_chunks;
+pub use plan::ChunkPlan;
+pub use slice::{ByteSlice, CharSlice};
+pub use source::{ChunkOrder, ChunkSource, ValueKey, infer_chunk_size};
+#[cfg(feature = "alloc")]
+pub use value::Value;

@@ -1,0 +1,105 @@
+//! One row of a TOAST relation.
+//!
+//! ```text
+//! byte 0          18          20         22     23        hoff       +4 or +8    +4
+//!      | header … | infomask2 | infomask | hoff | bitmap  | chunk_id | chunk_seq | len << 2 | data … |
+//!                   `- 11 bits: attributes, 3 or 5                                 `- or a short header
+//! ```
+//! A relation made for direct values has five columns. A plain chunk there has nulls in the last two,
+//! or was written before they were added; a direct value's tuple has a null `chunk_id`.
+//!
+//! Source: `toast_internals.c`, `toast_save_datum`; `htup_details.h` (REL_18).
+use pgtoast_base::{ItemPointer, Oid8};
+use pgtoast_varlena::Varlena;
+
+use crate::{ToastError, ValueIdWidth};
+
+const INFOMASK2_AT: usize = 18;
+const INFOMASK_AT: usize = 20;
+const HOFF_AT: usize = 22;
+const BITMAP_AT: usize = 23;
+/// Of infomask2: how many attributes the tuple has.
+const ATTRIBUTES: u16 = 0x07ff;
+/// Of infomask: there is a null bitmap.
+const HAS_NULL: u16 = 0x0001;
+/// The columns of a plain relation, and of one made for direct values.
+const PLAIN_ATTRIBUTES: u16 = 3;
+const DIRECT_ATTRIBUTES: u16 = 5;
+
+/// A piece of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk<'a> {
+    /// Which value.
+    pub value_id: Oid8,
+    /// Which piece, from 0; what a broken tuple holds may be anything.
+    #[doc(alias = "chunk_seq")]
+    pub seq: i32,
+    /// The payload, no header in it.
+    #[doc(alias = "chunk_data")]
+    pub data: &'a [u8],
+    /// Where the tuple is, for errors.
+    pub tid: Option<ItemPointer>,
+}
+
+impl<'a> Chunk<'a> {
+    /// The chunk of a heap tuple, `None` for a tuple of a direct value. `tid` is where the tuple is,
+    /// if the caller knows.
+    ///
+    /// # Errors
+    /// [`ToastError::ChunkTuple`] for a tuple of another shape, [`ToastError::ChunkToasted`],
+    /// [`ToastError::ChunkData`].
+    #[inline]
+    pub fn parse(
+        tuple: &'a [u8],
+        width: ValueIdWidth,
+        tid: Option<ItemPointer>,
+    ) -> Result<Option<Self>, ToastError> {
+        let Some(header) = tuple.first_chunk::<BITMAP_AT>() else {
+            return Err(ToastError::ChunkTuple { attributes: 0, tid });
+        };
+        let word = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+        let attributes = word(INFOMASK2_AT) & ATTRIBUTES;
+        let bad_tuple = ToastError::ChunkTuple { attributes, tid };
+        if attributes != PLAIN_ATTRIBUTES && attributes != DIRECT_ATTRIBUTES {
+            return Err(bad_tuple);
+        }
+        let hoff = usize::from(header[HOFF_AT]);
+        let mut data_starts = BITMAP_AT;
+        if word(INFOMASK_AT) & HAS_NULL != 0 {
+            // One byte has the bits of up to five columns, set where the column is not null.
+            let Some(bitmap) = tuple.get(BITMAP_AT) else { return Err(bad_tuple) };
+            match bitmap & 0b111 {
+                0b111 => {}
+                bits if bits & 1 == 0 => return Ok(None),
+                _ => return Err(bad_tuple),
+            }
+            data_starts += 1;
+        }
+        if hoff < data_starts {
+            return Err(bad_tuple);
+        }
+        let Some(columns) = tuple.get(hoff..) else { return Err(bad_tuple) };
+        let (value_id, rest) = match width {
+            ValueIdWidth::Oid => match columns.split_first_chunk() {
+                Some((id, rest)) => (u64::from(u32::from_le_bytes(*id)), rest),
+                None => return Err(bad_tuple),
+            },
+            ValueIdWidth::Oid8 => match columns.split_first_chunk() {
+                Some((id, rest)) => (u64::from_le_bytes(*id), rest),
+                None => return Err(bad_tuple),
+            },
+        };
+        let value_id = Oid8::new(value_id);
+        let Some((seq, data)) = rest.split_first_chunk() else { return Err(bad_tuple) };
+        let seq = i32::from_le_bytes(*seq);
+        match Varlena::parse(data, 0) {
+            Ok((Varlena::Long(data) | Varlena::Short(data), _)) => {
+                Ok(Some(Self { value_id, seq, data, tid }))
+            }
+            Ok((Varlena::Compressed(_) | Varlena::External(_), _)) => {
+                Err(ToastError::ChunkToasted { value_id, chunk: seq, tid })
+            }
+            Err(error) => Err(ToastError::ChunkData { tid, error }),
+        }
+    }
+}
