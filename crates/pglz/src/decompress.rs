@@ -1,6 +1,46 @@
 //! From stream to value.
+//!
+//! In plain words: take a control byte; for each of its bits, lowest first, copy the next byte to the
+//! value, or read a match and copy its length from as far back as it says, byte by byte, so that a
+//! match may overlap what it writes. Stop when the stream or the room is used up.
+//!
+//! Two readers do that here with the same answers: `safe` in safe Rust, and `raw`, which checks
+//! bounds once for several copies. Where they depart from the plain words, and why nothing changes:
+//!
+//! - Literals are copied in runs. Zero bits below the next one bit are counted at once, eight bytes are
+//!   copied whatever the count, and the next copy overwrites what was too much.
+//! - A ninth control bit, always one, marks the end of the group, so that "how many literals" and "is the
+//!   group over" are one question.
+//! - Matches from at least 16 back are copied in blocks of 16, which never read a byte that the same
+//!   block writes. Nearer ones are a pattern that repeats: it is put into one register and stored again
+//!   and again.
+//! - Near either end the copies are exact.
 use crate::PglzError;
-use crate::naive;
+#[cfg(feature = "unsafe-fast")]
+use crate::raw as reader;
+#[cfg(not(feature = "unsafe-fast"))]
+use crate::safe as reader;
+
+/// Where a reader stopped: bytes of the stream consumed, bytes of the value produced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) source_offset: usize,
+    pub(crate) target_offset: usize,
+}
+
+impl End {
+    /// Whether stream and value ended together, each at its end.
+    pub(crate) fn complete(self, source_len: usize, target_len: usize) -> Result<(), PglzError> {
+        if self.target_offset < target_len {
+            let target_offset = self.target_offset;
+            return Err(PglzError::Short { target_offset, expected: target_len });
+        }
+        if self.source_offset < source_len {
+            return Err(PglzError::Trailing { source_offset: self.source_offset, source_len });
+        }
+        Ok(())
+    }
+}
 
 /// Decompresses a whole value: the stream must end exactly where `target` is full.
 ///
@@ -14,7 +54,7 @@ use crate::naive;
 /// Source: `pg_lzcompress.c`, `pglz_decompress` with `check_complete` (REL_18).
 #[doc(alias = "pglz_decompress")]
 pub fn decompress(source: &[u8], target: &mut [u8]) -> Result<(), PglzError> {
-    naive::decompress(source, target)
+    reader::run(source, target)?.complete(source.len(), target.len())
 }
 
 /// Decompresses the start of a value, from the whole stream or from a prefix of it
@@ -31,5 +71,37 @@ pub fn decompress(source: &[u8], target: &mut [u8]) -> Result<(), PglzError> {
 /// Source: `pg_lzcompress.c`, `pglz_decompress` without `check_complete` (REL_18).
 #[doc(alias = "pglz_decompress")]
 pub fn decompress_prefix(source: &[u8], target: &mut [u8]) -> Result<usize, PglzError> {
-    naive::decompress_prefix(source, target)
+    Ok(reader::run(source, target)?.target_offset)
+}
+
+/// Decompresses a whole value of `raw_len` bytes and appends it to `target`, without writing zeros first
+/// where the `unsafe-fast` feature is on. After an error `target` is as long as it was.
+///
+/// No memory is asked for that the stream could not fill.
+///
+/// # Errors
+/// Those of [`decompress`], and [`PglzError::Expansion`] where `raw_len` is beyond
+/// [`maximum_raw_size`](crate::maximum_raw_size).
+#[cfg(feature = "alloc")]
+pub fn decompress_append(
+    source: &[u8],
+    raw_len: usize,
+    target: &mut alloc::vec::Vec<u8>,
+) -> Result<(), PglzError> {
+    let source_len = source.len();
+    if raw_len as u64 > crate::maximum_raw_size(source_len as u64) {
+        return Err(PglzError::Expansion { source_len, expected: raw_len });
+    }
+    reader::extend(source, raw_len, target)
+}
+
+/// As [`decompress_append`], into a vector of its own.
+///
+/// # Errors
+/// As there.
+#[cfg(feature = "alloc")]
+pub fn decompress_to_vec(source: &[u8], raw_len: usize) -> Result<alloc::vec::Vec<u8>, PglzError> {
+    let mut target = alloc::vec::Vec::new();
+    decompress_append(source, raw_len, &mut target)?;
+    Ok(target)
 }

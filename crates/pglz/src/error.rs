@@ -11,6 +11,8 @@ use core::fmt;
 pub enum PglzError {
     /// A match looks back by nothing, or to before the start of the value.
     Distance { source_offset: usize, target_offset: usize, distance: u16 },
+    /// No stream of `source_len` bytes holds `expected` bytes of value.
+    Expansion { source_len: usize, expected: usize },
     /// The stream ended, and the value has only `target_offset` of its `expected` bytes.
     Short { target_offset: usize, expected: usize },
     /// The compressor needs room for `needed` bytes; `available` were given.
@@ -36,6 +38,9 @@ impl fmt::Display for PglzError {
                     f,
                     "match at byte {source_offset} looks {distance} back, {target_offset} are there"
                 )
+            }
+            Self::Expansion { source_len, expected } => {
+                write!(f, "{expected} value bytes cannot come from a stream of {source_len}")
             }
             Self::Short { target_offset, expected } => {
                 write!(f, "stream ends after {target_offset} of {expected} value bytes")

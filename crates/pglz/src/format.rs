@@ -27,3 +27,5 @@ pub(crate) const DISTANCE_STOP: usize = 0x0fff;
 pub(crate) const GROUP_ITEMS: usize = 8;
 /// Bytes of the longest item.
 pub(crate) const ITEM_MAX: usize = 3;
+/// A control byte in the hand has this bit above its items; it alone is left when they are used up.
+pub(crate) const GROUP_END: u32 = 1;

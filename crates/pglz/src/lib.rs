@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![no_std]
-#![forbid(unsafe_code)]
+#![cfg_attr(not(feature = "unsafe-fast"), forbid(unsafe_code))]
+#![cfg_attr(feature = "unsafe-fast", deny(unsafe_code))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "alloc")]
@@ -16,7 +17,11 @@ mod error;
 mod format;
 mod history;
 pub mod naive;
+#[cfg(feature = "unsafe-fast")]
+mod raw;
+pub mod safe;
 mod strategy;
+mod tag;
 
 pub use bound::{maximum_compressed_size, maximum_output_size, maximum_raw_size};
 pub use char_sign::CharSign;
@@ -24,5 +29,7 @@ pub use compress::Compressor;
 #[cfg(feature = "alloc")]
 pub use compress::compress;
 pub use decompress::{decompress, decompress_prefix};
+#[cfg(feature = "alloc")]
+pub use decompress::{decompress_append, decompress_to_vec};
 pub use error::PglzError;
 pub use strategy::Strategy;

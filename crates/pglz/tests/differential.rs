@@ -3,7 +3,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "small numbers of a test")]
 use pgtoast_pglz::{
     CharSign, Compressor, Strategy, decompress, decompress_prefix, maximum_compressed_size,
-    maximum_output_size, maximum_raw_size, naive,
+    maximum_output_size, maximum_raw_size, naive, safe,
 };
 
 /// A small generator: the same inputs on every run and every platform.
@@ -118,9 +118,12 @@ fn damaged_streams_get_the_naive_verdict_and_the_naive_bytes() {
         let (mut one, mut two) = (vec![0xaa; raw_len], vec![0x55; raw_len]);
         let verdict = decompress(&stream, &mut one);
         assert_eq!(verdict, naive::decompress(&stream, &mut two), "{stream:02x?}, {raw_len}");
+        let mut three = vec![0xcc; raw_len];
+        assert_eq!(verdict, safe::decompress(&stream, &mut three), "{stream:02x?}, {raw_len}");
         match verdict {
             Ok(()) => {
                 assert_eq!(one, two);
+                assert_eq!(one, three);
                 assert!(raw_len as u64 <= maximum_raw_size(stream.len() as u64));
                 good += 1;
             }
@@ -129,8 +132,11 @@ fn damaged_streams_get_the_naive_verdict_and_the_naive_bytes() {
         let prefix_len = random.below(raw_len + 1);
         let len = decompress_prefix(&stream, &mut one[..prefix_len]);
         assert_eq!(len, naive::decompress_prefix(&stream, &mut two[..prefix_len]), "{stream:02x?}");
+        let third = safe::decompress_prefix(&stream, &mut three[..prefix_len]);
+        assert_eq!(len, third, "{stream:02x?}");
         if let Ok(len) = len {
             assert_eq!(one[..len], two[..len]);
+            assert_eq!(one[..len], three[..len]);
         }
     }
     assert!(good > 2000 && bad > 2000, "{good} good and {bad} bad");

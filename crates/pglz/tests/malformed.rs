@@ -1,23 +1,34 @@
 //! Every way a stream can be wrong, and where the error says it is. A reader that trusted such bytes
 //! once looped for ever on a distance of zero, and another read before its buffer.
 #![expect(clippy::cast_possible_truncation, reason = "small numbers of a test")]
-use pgtoast_pglz::{PglzError, decompress, decompress_prefix, naive};
+use pgtoast_pglz::{
+    PglzError, decompress, decompress_append, decompress_prefix, decompress_to_vec, naive, safe,
+};
 
-/// Both readers agree on the whole value.
+/// All readers agree on the whole value.
 fn whole(source: &[u8], raw_len: usize) -> Result<Vec<u8>, PglzError> {
     let mut target = vec![0xaa; raw_len];
     let verdict = decompress(source, &mut target);
     assert_eq!(verdict, naive::decompress(source, &mut vec![0x55; raw_len]), "{source:02x?}");
-    verdict.map(|()| target)
+    assert_eq!(verdict, safe::decompress(source, &mut vec![0x55; raw_len]), "{source:02x?}");
+    let value = verdict.map(|()| target);
+    match decompress_to_vec(source, raw_len) {
+        Err(PglzError::Expansion { .. }) => assert!(value.is_err(), "{source:02x?}"),
+        vec => assert_eq!(vec, value, "{source:02x?}"),
+    }
+    value
 }
 
-/// Both readers agree on the prefix.
+/// All readers agree on the prefix.
 fn prefix(source: &[u8], raw_len: usize) -> Result<Vec<u8>, PglzError> {
     let (mut target, mut twin) = (vec![0xaa; raw_len], vec![0x55; raw_len]);
     let len = decompress_prefix(source, &mut target);
     assert_eq!(len, naive::decompress_prefix(source, &mut twin), "{source:02x?}");
+    let mut third = vec![0xcc; raw_len];
+    assert_eq!(len, safe::decompress_prefix(source, &mut third), "{source:02x?}");
     let len = len?;
     assert_eq!(target[..len], twin[..len], "{source:02x?}");
+    assert_eq!(target[..len], third[..len], "{source:02x?}");
     target.truncate(len);
     Ok(target)
 }
@@ -138,6 +149,10 @@ fn each_error_says_where_in_one_lower_case_line() {
             "match at byte 7 looks 9 back, 5 are there",
         ),
         (
+            PglzError::Expansion { source_len: 2, expected: 274 },
+            "274 value bytes cannot come from a stream of 2",
+        ),
+        (
             PglzError::Short { target_offset: 3, expected: 4 },
             "stream ends after 3 of 4 value bytes",
         ),
@@ -153,4 +168,23 @@ fn each_error_says_where_in_one_lower_case_line() {
     ] {
         assert_eq!(error.to_string(), line);
     }
+}
+
+#[test]
+fn a_length_the_stream_cannot_fill_asks_for_no_memory() {
+    let source = [0x02, b'a', 0x0f, 0x01, 0xff];
+    let error = PglzError::Expansion { source_len: 5, expected: usize::MAX };
+    assert_eq!(decompress_to_vec(&source, usize::MAX), Err(error));
+    let error = PglzError::Expansion { source_len: 5, expected: 547 };
+    assert_eq!(decompress_to_vec(&source, 547), Err(error));
+}
+
+#[test]
+fn an_append_adds_the_whole_value_or_nothing() {
+    let mut target = b"before".to_vec();
+    assert_eq!(decompress_append(&[0x02, b'a', 0x0f, 0x01, 0xff], 274, &mut target), Ok(()));
+    assert_eq!(target, [b"before".as_slice(), &[b'a'; 274]].concat());
+    let error = PglzError::Truncated { source_offset: 2, target_offset: 1 };
+    assert_eq!(decompress_append(&[0x02, b'a', 0x0f], 20, &mut target), Err(error));
+    assert_eq!(target.len(), 280);
 }

@@ -1,0 +1,375 @@
+//! The fast reader: the same loop as in `safe`, with bounds checked once for several copies.
+//!
+//! # Contract
+//!
+//! The source is a slice, borrowed for the call. The target is a slice too, of bytes that may not be
+//! initialised, borrowed mutably for the call and seen through the one pointer in [`Target`]; nothing
+//! else points into it, and source and target cannot overlap. Nothing outlives the call. No access needs
+//! an alignment.
+//!
+//! **Invariant of [`Target`]:** `start..start + len` is that one slice. Every read of it below needs one
+//! thing more, said in each proof: its bytes were written before. `out` is always the count of value
+//! bytes produced, and *all bytes below `out` have been written*, by induction: `out` only grows by `n`
+//! after at least `n` bytes from `out` on were stored. Whatever lies behind `out` is never read.
+//!
+//! The methods of [`Target`] assert their needs in debug builds, which is what tests and fuzzing run.
+//! The safe twin is `safe::run`; tests hold both against the naive reader.
+#![expect(unsafe_code, reason = "the one module that may; see its contract")]
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+
+use crate::PglzError;
+use crate::decompress::End;
+use crate::format::{GROUP_END, MATCH_LONG, MATCH_MIN};
+use crate::tag::Match;
+
+/// Bytes of one block copy. Matches from at least so far back do not overlap within a block.
+const BLOCK: usize = 16;
+/// Bytes of a run of literals copied at once.
+const RUN: usize = 8;
+/// A match with a third byte is copied this far before asking how long it is.
+const LONG_COPY: usize = 3 * BLOCK;
+/// Source bytes that a turn of the fast loop may look at: a run of literals and the four bytes behind.
+const SOURCE_SLACK: usize = RUN + 4;
+/// Target bytes that a turn of the fast loop may write before it asks again: a run, and a match of 17.
+const TARGET_SLACK: usize = RUN + BLOCK + 1;
+
+/// Decompresses until either side ends.
+pub(crate) fn run(source: &[u8], target: &mut [u8]) -> Result<End, PglzError> {
+    let len = target.len();
+    // Bytes are valid as bytes that need not be; and only initialised bytes are stored through it.
+    run_at(source, Target { start: target.as_mut_ptr(), len, borrow: PhantomData })
+}
+
+/// Decompresses a whole value of `raw_len` bytes into the spare capacity of a vector, whose length
+/// grows only if all went well.
+#[cfg(feature = "alloc")]
+pub(crate) fn extend(
+    source: &[u8],
+    raw_len: usize,
+    target: &mut alloc::vec::Vec<u8>,
+) -> Result<(), PglzError> {
+    target.reserve(raw_len);
+    let spare = &mut target.spare_capacity_mut()[..raw_len];
+    let room = Target { start: spare.as_mut_ptr().cast(), len: raw_len, borrow: PhantomData };
+    run_at(source, room)?.complete(source.len(), raw_len)?;
+    let len = target.len() + raw_len;
+    // SAFETY: `reserve` made room for `len` bytes, and a complete run has written all of `raw_len`: its
+    // `target_offset` is the count of bytes written, and equals `raw_len`.
+    unsafe { target.set_len(len) };
+    Ok(())
+}
+
+fn run_at(source: &[u8], target: Target<'_>) -> Result<End, PglzError> {
+    let (mut at, mut out) = (0, 0);
+    let mut control = GROUP_END;
+    // Below these, a turn of the loop stays inside both slices.
+    let source_stop = source.len().saturating_sub(SOURCE_SLACK);
+    let target_stop = target.len.saturating_sub(TARGET_SLACK);
+    while at < source_stop && out < target_stop {
+        let literals = control.trailing_zeros();
+        control >>= literals;
+        // SAFETY: `at + 8` is inside the source by `source_stop`, `out + 8` inside the target by `target_stop`.
+        unsafe { target.store_run(source, at, out) };
+        // At most 8: the mark of the group's end was bit 8 or lower. Those bytes are written.
+        at += literals as usize;
+        out += literals as usize;
+        // SAFETY: `at` grew by at most 8 since `at < source_stop`, and 12 bytes were there.
+        let tag = unsafe { load_tag(source, at) };
+        if control == GROUP_END {
+            control = tag & 0xff | 0x100;
+            at += 1;
+            continue;
+        }
+
+        let short = (tag & 15) as usize + MATCH_MIN;
+        let distance = (tag << 4 & 0xf00 | tag >> 8 & 0xff) as usize;
+        // Far enough back for block copies, and inside the value: `16 <= distance <= out`.
+        if distance.wrapping_sub(BLOCK) < out.saturating_sub(BLOCK - 1) {
+            // SAFETY: 25 bytes were left at the turn's start, at most 8 are used: `out + 17` is inside.
+            // `out - distance + 16 <= out`, so all that is read has been written.
+            unsafe { target.copy_block(out - distance, out) };
+            if short < MATCH_LONG {
+                // SAFETY: `out + 16` is inside as above; the byte read lies at `out` or before, and the
+                // block just copied wrote `out`.
+                unsafe { target.copy_byte(out - distance + BLOCK, out + BLOCK) };
+                out += short;
+                at += 2;
+            } else {
+                let len = MATCH_LONG + (tag >> 16 & 0xff) as usize;
+                if len.max(LONG_COPY) + BLOCK > target.len - out {
+                    // Too near the end for blocks; nothing was consumed yet.
+                    break;
+                }
+                // SAFETY: `out..out + LONG_COPY` is inside by the check above; each block reads what
+                // lies at least 16 before it, written by now.
+                unsafe { target.copy_block(out - distance + BLOCK, out + BLOCK) };
+                // SAFETY: as above.
+                unsafe { target.copy_block(out - distance + 2 * BLOCK, out + 2 * BLOCK) };
+                let mut done = LONG_COPY;
+                while done < len {
+                    // SAFETY: `done < len`, and 16 bytes behind `out + len` are inside; read as above.
+                    unsafe { target.copy_block(out - distance + done, out + done) };
+                    done += BLOCK;
+                }
+                out += len;
+                at += 3;
+            }
+        } else {
+            let found = Match::read(source, End { source_offset: at, target_offset: out })?;
+            if found.len > target.len - out {
+                break;
+            }
+            // SAFETY: `found` was checked against `out`, and its bytes fit the target.
+            unsafe { target.copy_exact(out, found.distance, found.len) };
+            out += found.len;
+            at += found.tag_len;
+        }
+        control >>= 1;
+    }
+    run_tail(source, target, End { source_offset: at, target_offset: out }, control)
+}
+
+/// The rest of the value, exact to the byte on both sides.
+fn run_tail(
+    source: &[u8],
+    target: Target<'_>,
+    mut end: End,
+    mut control: u32,
+) -> Result<End, PglzError> {
+    while end.source_offset < source.len() && end.target_offset < target.len {
+        let End { source_offset: at, target_offset: out } = end;
+        if control == GROUP_END {
+            control = u32::from(source[at]) | 0x100;
+            end.source_offset += 1;
+            continue;
+        }
+        let literals = control.trailing_zeros();
+        if literals == 0 {
+            let found = Match::read(source, end)?;
+            let len = found.len.min(target.len - out);
+            // SAFETY: the match was checked against `out`, and `len` cut to the room.
+            unsafe { target.copy_exact(out, found.distance, len) };
+            end.target_offset += len;
+            end.source_offset += found.tag_len;
+            control >>= 1;
+        } else if source.len() - at >= RUN && target.len - out >= RUN {
+            // SAFETY: just checked.
+            unsafe { target.store_run(source, at, out) };
+            end.target_offset += literals as usize;
+            end.source_offset += literals as usize;
+            control >>= literals;
+        } else {
+            // SAFETY: `out` is below the target's length.
+            unsafe { target.store_byte(source[at], out) };
+            end.target_offset += 1;
+            end.source_offset += 1;
+            control >>= 1;
+        }
+    }
+    Ok(end)
+}
+
+/// The four bytes at `at`, the first the lowest.
+///
+/// # Safety
+/// `at + 4 <= source.len()`.
+#[inline(always)]
+unsafe fn load_tag(source: &[u8], at: usize) -> u32 {
+    debug_assert!(at + 4 <= source.len());
+    // SAFETY: inside the slice, the caller says.
+    let from = unsafe { source.as_ptr().add(at) };
+    // SAFETY: four bytes of the slice; an array of bytes needs no alignment.
+    u32::from_le_bytes(unsafe { from.cast::<[u8; 4]>().read() })
+}
+
+/// Where the value goes. See the module's contract for its invariant.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    start: *mut u8,
+    len: usize,
+    borrow: PhantomData<&'a mut [MaybeUninit<u8>]>,
+}
+
+impl Target<'_> {
+    /// Copies eight bytes of the source to `out`.
+    ///
+    /// # Safety
+    /// `at + 8 <= source.len()` and `out + 8 <= self.len`.
+    #[inline(always)]
+    unsafe fn store_run(self, source: &[u8], at: usize, out: usize) {
+        debug_assert!(at + RUN <= source.len() && out + RUN <= self.len);
+        // SAFETY: inside the slice, the caller says.
+        let from = unsafe { source.as_ptr().add(at) };
+        // SAFETY: eight bytes of the slice; an array of bytes needs no alignment.
+        let run = unsafe { from.cast::<[u8; RUN]>().read() };
+        // SAFETY: inside the target, the caller says.
+        let to = unsafe { self.start.add(out) };
+        // SAFETY: eight bytes of the target, which is ours alone.
+        unsafe { to.cast::<[u8; RUN]>().write(run) };
+    }
+
+    /// Stores one byte.
+    ///
+    /// # Safety
+    /// `out < self.len`.
+    #[inline(always)]
+    unsafe fn store_byte(self, byte: u8, out: usize) {
+        debug_assert!(out < self.len);
+        // SAFETY: inside the target, the caller says.
+        let to = unsafe { self.start.add(out) };
+        // SAFETY: a byte of the target, which is ours alone.
+        unsafe { to.write(byte) };
+    }
+
+    /// Stores 16 bytes, the lowest of `block` first.
+    ///
+    /// # Safety
+    /// `out + 16 <= self.len`.
+    #[inline(always)]
+    unsafe fn store_block(self, block: u128, out: usize) {
+        debug_assert!(out + BLOCK <= self.len);
+        // SAFETY: inside the target, the caller says.
+        let to = unsafe { self.start.add(out) };
+        // SAFETY: 16 bytes of the target, which is ours alone.
+        unsafe { to.cast::<[u8; BLOCK]>().write(block.to_le_bytes()) };
+    }
+
+    /// The eight bytes from `from`, the first the lowest.
+    ///
+    /// # Safety
+    /// `from + 8 <= self.len`, and those bytes have been written.
+    #[inline(always)]
+    unsafe fn load(self, from: usize) -> u64 {
+        debug_assert!(from + 8 <= self.len);
+        // SAFETY: inside the target, the caller says.
+        let from = unsafe { self.start.add(from) };
+        // SAFETY: written before, the caller says; an array of bytes needs no alignment.
+        u64::from_le_bytes(unsafe { from.cast::<[u8; 8]>().read() })
+    }
+
+    /// Copies one byte.
+    ///
+    /// # Safety
+    /// `from` and `out` are below `self.len`, and the byte at `from` has been written.
+    #[inline(always)]
+    unsafe fn copy_byte(self, from: usize, out: usize) {
+        debug_assert!(from < self.len && out < self.len);
+        // SAFETY: inside the target, the caller says.
+        let from = unsafe { self.start.add(from) };
+        // SAFETY: written before, the caller says.
+        let byte = unsafe { from.read() };
+        // SAFETY: the caller's promise, passed on.
+        unsafe { self.store_byte(byte, out) };
+    }
+
+    /// Copies 16 bytes.
+    ///
+    /// # Safety
+    /// `from + 16` and `out + 16` are at most `self.len`, and the bytes at `from` have been written.
+    #[inline(always)]
+    unsafe fn copy_block(self, from: usize, out: usize) {
+        debug_assert!(from + BLOCK <= self.len && out + BLOCK <= self.len);
+        // SAFETY: inside the target, the caller says.
+        let from = unsafe { self.start.add(from) };
+        // SAFETY: written before, the caller says; an array of bytes needs no alignment.
+        let block = unsafe { from.cast::<[u8; BLOCK]>().read() };
+        // SAFETY: inside the target, the caller says.
+        let to = unsafe { self.start.add(out) };
+        // SAFETY: 16 bytes of the target, which is ours alone.
+        unsafe { to.cast::<[u8; BLOCK]>().write(block) };
+    }
+
+    /// Copies a match of any distance and writes its bytes, or up to 16 where there is room.
+    ///
+    /// # Safety
+    /// All bytes below `out` have been written, `1 <= distance <= out`, `out + len <= self.len`.
+    #[inline(never)]
+    unsafe fn copy_exact(self, mut out: usize, distance: usize, len: usize) {
+        debug_assert!(1 <= distance && distance <= out && out + len <= self.len);
+        let end = out + len;
+        if distance < BLOCK {
+            // The pattern is cut out of the eight bytes before it.
+            while out < end && out < 8 {
+                // SAFETY: below `end`; read from below `out`.
+                unsafe { self.copy_byte(out - distance, out) };
+                out += 1;
+            }
+            if end - out >= BLOCK {
+                // SAFETY: `8 <= out`, 16 bytes from there are inside the target.
+                unsafe { self.repeat(out, distance, end) };
+                return;
+            }
+        } else {
+            while end - out >= BLOCK {
+                // SAFETY: 16 bytes before `end`; read from at least 16 back, written by now.
+                unsafe { self.copy_block(out - distance, out) };
+                out += BLOCK;
+            }
+        }
+        while out < end {
+            // SAFETY: below `end`; read from below `out`.
+            unsafe { self.copy_byte(out - distance, out) };
+            out += 1;
+        }
+    }
+
+    /// Fills `out..end` with what stands before it, `distance` bytes, over and over.
+    ///
+    /// # Safety
+    /// All bytes below `out` have been written, `8 <= out`, `1 <= distance <= 15`, `distance <= out`,
+    /// `out + 16 <= end <= self.len`.
+    #[inline(always)]
+    unsafe fn repeat(self, mut out: usize, distance: usize, end: usize) {
+        debug_assert!(8 <= out && distance <= out && (1..BLOCK).contains(&distance));
+        debug_assert!(out + BLOCK <= end && end <= self.len);
+        // SAFETY: the eight bytes before `out`.
+        let last = unsafe { self.load(out - 8) };
+        let pattern = if distance < 8 {
+            widen(last >> (64 - 8 * distance), distance)
+        } else {
+            // SAFETY: eight of the `distance` bytes before `out`.
+            let first = unsafe { self.load(out - distance) };
+            // Two words that overlap, or touch, give the `distance` bytes.
+            let once = u128::from(first) | u128::from(last) << (8 * (distance - 8));
+            once | once << (8 * distance)
+        };
+        // Each store starts a whole number of repetitions behind the last.
+        let stride = BLOCK - BLOCK % distance;
+        let last_block = end - BLOCK;
+        // The last block starts somewhere in a repetition, and is stored last and alone: whoever looks back
+        // at these bytes next finds them all in one store.
+        let phase = (last_block - out) % distance;
+        let turned = match phase {
+            0 => pattern,
+            _ => pattern >> (8 * phase) | pattern << (8 * (stride - phase)),
+        };
+        while out < last_block {
+            // SAFETY: 16 bytes from before `end - 16`.
+            unsafe { self.store_block(pattern, out) };
+            out += stride;
+        }
+        // SAFETY: the 16 bytes before `end`.
+        unsafe { self.store_block(turned, last_block) };
+    }
+}
+
+/// Sixteen bytes of a pattern of 1 to 7 bytes, which `once` holds with zeros above.
+#[inline(always)]
+fn widen(once: u64, distance: usize) -> u128 {
+    /// By distance, a one every `distance` bytes.
+    const EVERY: [u128; 8] = {
+        let mut every = [0; 8];
+        let mut distance = 1;
+        while distance < 8 {
+            let mut byte = 0;
+            while byte < 16 {
+                every[distance] |= 1 << (8 * byte);
+                byte += distance;
+            }
+            distance += 1;
+        }
+        every
+    };
+    u128::from(once).wrapping_mul(EVERY[distance])
+}
