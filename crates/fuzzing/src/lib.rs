@@ -6,6 +6,7 @@ mod codec;
 mod input;
 mod page;
 mod pglz;
+mod toast;
 mod tuple;
 mod varlena;
 
@@ -13,6 +14,7 @@ pub use canary::canary;
 pub use codec::codec_prefix;
 pub use page::page_parse;
 pub use pglz::{pglz_decompress, pglz_round_trip};
+pub use toast::toast_assembly;
 pub use tuple::tuple_deform;
 pub use varlena::{toast_pointer, varlena_parse};
 
@@ -32,6 +34,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "page_parse", body: page_parse },
     Target { name: "pglz_decompress", body: pglz_decompress },
     Target { name: "pglz_round_trip", body: pglz_round_trip },
+    Target { name: "toast_assembly", body: toast_assembly },
     Target { name: "toast_pointer", body: toast_pointer },
     Target { name: "tuple_deform", body: tuple_deform },
     Target { name: "varlena_parse", body: varlena_parse },

@@ -51,6 +51,7 @@ fn varlena_len(bytes: &[u8]) -> usize {
     match bytes[0] {
         0x01 => match bytes[1] {
             18 => 18,
+            4 | 20 => 22,
             tag => panic!("pointer tag {tag}"),
         },
         short if short & 1 == 1 => usize::from(short >> 1),
