@@ -10,18 +10,11 @@
 //!
 //! Source: `toast_internals.c`, `toast_save_datum`; `htup_details.h` (REL_18).
 use pgtoast_base::{ItemPointer, Oid8};
+use pgtoast_page::{HeapTuple, Infomask, TupleHeader};
 use pgtoast_varlena::Varlena;
 
 use crate::{ToastError, ValueIdWidth};
 
-const INFOMASK2_AT: usize = 18;
-const INFOMASK_AT: usize = 20;
-const HOFF_AT: usize = 22;
-const BITMAP_AT: usize = 23;
-/// Of infomask2: how many attributes the tuple has.
-const ATTRIBUTES: u16 = 0x07ff;
-/// Of infomask: there is a null bitmap.
-const HAS_NULL: u16 = 0x0001;
 /// The columns of a plain relation, and of one made for direct values.
 const PLAIN_ATTRIBUTES: u16 = 3;
 const DIRECT_ATTRIBUTES: u16 = 5;
@@ -54,20 +47,20 @@ impl<'a> Chunk<'a> {
         width: ValueIdWidth,
         tid: Option<ItemPointer>,
     ) -> Result<Option<Self>, ToastError> {
-        let Some(header) = tuple.first_chunk::<BITMAP_AT>() else {
+        let Ok(heap_tuple) = HeapTuple::new(tuple) else {
             return Err(ToastError::ChunkTuple { attributes: 0, tid });
         };
-        let word = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
-        let attributes = word(INFOMASK2_AT) & ATTRIBUTES;
+        let header = heap_tuple.header();
+        let attributes = header.natts();
         let bad_tuple = ToastError::ChunkTuple { attributes, tid };
         if attributes != PLAIN_ATTRIBUTES && attributes != DIRECT_ATTRIBUTES {
             return Err(bad_tuple);
         }
-        let hoff = usize::from(header[HOFF_AT]);
-        let mut data_starts = BITMAP_AT;
-        if word(INFOMASK_AT) & HAS_NULL != 0 {
+        let hoff = usize::from(header.hoff());
+        let mut data_starts = TupleHeader::LEN;
+        if header.infomask().contains(Infomask::HAS_NULL) {
             // One byte has the bits of up to five columns, set where the column is not null.
-            let Some(bitmap) = tuple.get(BITMAP_AT) else { return Err(bad_tuple) };
+            let Some(bitmap) = tuple.get(TupleHeader::LEN) else { return Err(bad_tuple) };
             match bitmap & 0b111 {
                 0b111 => {}
                 bits if bits & 1 == 0 => return Ok(None),

@@ -49,12 +49,21 @@ impl Collector {
         &self.plan
     }
 
+    /// Whether as many chunks have come as there should be; [`finish`](Self::finish) says whether they
+    /// are the right ones.
+    #[inline]
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.bytes.len() == self.plan.len()
+    }
+
     /// Takes a chunk in. In any order, sound chunks that the plan has no need for are left.
     ///
     /// # Errors
     /// [`ToastError::ChunkValue`], [`ChunkOutOfRange`](ToastError::ChunkOutOfRange),
     /// [`ChunkNumber`](ToastError::ChunkNumber), [`ChunkSize`](ToastError::ChunkSize). A chunk that
     /// comes twice may only be noticed by [`finish`](Self::finish).
+    #[inline]
     pub fn accept(&mut self, chunk: &Chunk<'_>) -> Result<(), ToastError> {
         if self.order == ChunkOrder::Index {
             self.plan.check_next(chunk, self.next)?;

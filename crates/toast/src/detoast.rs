@@ -63,14 +63,13 @@ impl<S: ChunkSource> Detoaster<S> {
             }
             Varlena::External(pointer) => {
                 let raw_len = pointer.raw_payload_len()?;
-                let Some(method) = pointer.compression()? else {
+                if pointer.compression()?.is_none() {
                     let stored = self.fetch_stored(pointer)?;
                     check_lengths(pointer, raw_len)?;
                     return Ok(Value::owned(stored));
-                };
+                }
                 self.fetch_scratch(pointer, pointer.stored_len())?;
-                let stream = stream_of(pointer, raw_len, method, &self.stored)?;
-                Ok(Value::owned(decompress_to_vec(method, stream, raw_len)?))
+                Ok(Value::owned(Value::of_stored(pointer, &self.stored)?.into_vec()))
             }
         }
     }
@@ -235,6 +234,30 @@ impl<S: ChunkSource> Detoaster<S> {
         let buffer = core::mem::take(&mut self.stored);
         self.stored = self.collect(pointer, plan, buffer)?;
         Ok(())
+    }
+}
+
+impl<'s> Value<'s> {
+    /// The value of what is stored of one out of line, all its chunks in order: borrowed if that is
+    /// not compressed.
+    ///
+    /// # Errors
+    /// [`ToastError::PointerLengths`] if `stored` is not of the length that the pointer says, or the
+    /// pointer at odds with itself; [`CompressionInfo`](ToastError::CompressionInfo),
+    /// [`Codec`](ToastError::Codec), [`Varlena`](ToastError::Varlena).
+    pub fn of_stored(pointer: &ToastPointer, stored: &'s [u8]) -> Result<Self, ToastError> {
+        let raw_len = pointer.raw_payload_len()?;
+        if stored.len() != pointer.stored_len() {
+            let value_id = pointer.value_id().ok_or(ToastError::Direct)?;
+            let stored_len = stored.len();
+            return Err(ToastError::PointerLengths { value_id, raw_len, stored_len });
+        }
+        let Some(method) = pointer.compression()? else {
+            check_lengths(pointer, raw_len)?;
+            return Ok(Self::borrowed(stored));
+        };
+        let stream = stream_of(pointer, raw_len, method, stored)?;
+        Ok(Self::owned(decompress_to_vec(method, stream, raw_len)?))
     }
 }
 

@@ -31,6 +31,8 @@ mod source;
 pub mod thresholds;
 #[cfg(feature = "alloc")]
 mod value;
+#[cfg(feature = "alloc")]
+mod value_scan;
 
 #[cfg(feature = "alloc")]
 pub use assembler::Assembler;
@@ -50,3 +52,5 @@ pub use slice::{ByteSlice, CharSlice};
 pub use source::{ChunkOrder, ChunkSource, ValueKey, infer_chunk_size};
 #[cfg(feature = "alloc")]
 pub use value::Value;
+#[cfg(feature = "alloc")]
+pub use value_scan::ValueScan;

@@ -9,9 +9,10 @@ mod common;
 use std::collections::HashMap;
 
 use common::{chunks, external, pages, pointer};
+use pgtoast_base::Oid8;
 use pgtoast_toast::{
-    Assembler, ByteSlice, ChunkIndex, ChunkOrder, ChunkPlan, ChunkSize, Detoaster, ValueIdWidth,
-    page_chunks,
+    Assembler, ByteSlice, ChunkIndex, ChunkOrder, ChunkPlan, ChunkSize, Detoaster, ToastError,
+    Value, ValueIdWidth, ValueScan, page_chunks,
 };
 
 const FILE: &[u8] = include_bytes!("data/out_of_order.toast");
@@ -67,6 +68,76 @@ fn one_pass_over_the_file_puts_every_value_together() {
         assert_eq!(assembler.finish(), Ok(()));
         assert!(target == expected, "value {}", assembler.plan().value_id());
     }
+}
+
+#[test]
+fn a_scan_hands_out_each_value_when_its_last_chunk_has_come() {
+    let wanted = SMALL.iter().map(|&(hex, first)| (hex, first, 4000));
+    let wanted: HashMap<_, _> = wanted
+        .chain([(BIG, 100_000, 30_000)])
+        .map(|(hex, first, len)| (pointer(hex).value_id().unwrap(), text(first, len)))
+        .collect();
+    let pointers = SMALL.iter().map(|(hex, _)| pointer(hex)).chain([pointer(BIG), pointer(BIG)]);
+    let mut scan = ValueScan::new(pointers, ChunkSize::default()).unwrap();
+    let mut order = Vec::new();
+    for chunk in chunks(FILE) {
+        scan.accept(&chunk, |pointer, stored| {
+            let value = Value::of_stored(pointer, stored).unwrap();
+            let value_id = pointer.value_id().unwrap();
+            assert!(value.as_bytes() == wanted[&value_id], "value {value_id}");
+            order.push(value_id.get());
+        })
+        .unwrap();
+    }
+    assert_eq!(scan.finish().next(), None);
+    // The last one begins on block 1 and is complete on the last block.
+    assert_eq!(order.len(), 10);
+    assert_eq!(order.last(), Some(&16_518));
+}
+
+#[test]
+fn a_fault_in_a_scan_costs_its_value_only() {
+    let pointers: Vec<_> = SMALL.iter().map(|(hex, _)| pointer(hex)).collect();
+    let mut scan = ValueScan::new(pointers.clone(), ChunkSize::default()).unwrap();
+    let (mut complete, mut faults) = (0, Vec::new());
+    for mut chunk in chunks(FILE) {
+        match (chunk.value_id.get(), chunk.seq) {
+            (16_509, 1) => continue,                         // a hole
+            (16_510, 2) => continue,                         // cut off
+            (16_511, 1) => chunk.data = &chunk.data[..1992], // a wrong size
+            (16_513, 2) => chunk.seq = 0x6032_e974,          // nonsense
+            (16_514, _) => continue,                         // nothing at all
+            (16_515, 2) => chunk.seq = 1,                    // ... which has 1996 bytes, not 8
+            _ => {}
+        }
+        let verdict = scan.accept(&chunk, |_, _| complete += 1);
+        faults.extend(verdict.err());
+    }
+    assert_eq!(complete, 3);
+    let id = Oid8::new;
+    assert!(
+        matches!(faults[..], [
+        ToastError::ChunkSize { value_id: a, chunk: 1, .. },
+        ToastError::ChunkOutOfRange { value_id: b, found: 0x6032_e974, .. },
+        ToastError::ChunkSize { value_id: c, chunk: 1, found: 8, expected: 1996, .. },
+    ] if [a, b, c] == [id(16_511), id(16_513), id(16_515)]),
+        "{faults:?}"
+    );
+    let missing = |value_id, chunk| {
+        let value_id = id(value_id);
+        ToastError::MissingChunk { value_id, chunk, chunk_count: 3 }
+    };
+    let left: Vec<_> = scan.finish().map(|(_, error)| error).collect();
+    let [hole, rest @ ..] = &left[..] else { panic!("{left:?}") };
+    assert!(matches!(hole, ToastError::ChunkNumber { found: 2, expected: 1, .. }), "{hole}");
+    assert_eq!(rest, [missing(16_510, 2), missing(16_514, 0)]);
+
+    // A chunk that comes again when its value is complete.
+    let mut scan = ValueScan::new(pointers, ChunkSize::default()).unwrap();
+    let all = chunks(FILE);
+    all.iter().for_each(|chunk| scan.accept(chunk, |_, _| ()).unwrap());
+    let again = scan.accept(&all[0], |_, _| panic!("handed out again"));
+    assert!(matches!(again, Err(ToastError::ChunkNumber { found: 0, expected: 1, .. })));
 }
 
 #[test]
