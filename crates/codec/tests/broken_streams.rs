@@ -113,7 +113,8 @@ fn any_bytes_at_all_get_the_same_verdict_from_both_lz4_decoders() {
         state = state.wrapping_mul(1_103_515_245).wrapping_add(12_345);
         usize::from((state >> 16) as u16)
     };
-    let (mut valid, rounds) = (0, 60_000);
+    // Miri takes a minute for what is done in a tenth of a second otherwise.
+    let (mut valid, rounds) = (0, if cfg!(miri) { 600 } else { 60_000 });
     for round in 0..rounds {
         // Half the streams are cut, grown or changed in one place, the others are made of tokens.
         let stream: Vec<u8> = if round % 2 == 0 {
@@ -149,5 +150,8 @@ fn any_bytes_at_all_get_the_same_verdict_from_both_lz4_decoders() {
             assert_eq!((count, prefix), (Ok(raw_len), ours));
         }
     }
-    assert!(valid > 20, "{valid} of {rounds} streams were valid: too few to tell anything");
+    assert!(
+        valid > rounds / 3000,
+        "{valid} of {rounds} streams were valid: too few to tell anything"
+    );
 }

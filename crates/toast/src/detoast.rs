@@ -205,7 +205,7 @@ impl<S: ChunkSource> Detoaster<S> {
     ) -> Result<(), ReadError<S::Error>> {
         let plan = ChunkPlan::new(pointer, self.chunk_size)?;
         let mut assembler = Assembler::new(plan, self.source.order());
-        visit_checked(&mut self.source, ValueKey::of(pointer)?, plan.chunks(), |chunk| {
+        visit_checked(&mut self.source, ValueKey::of(pointer)?, to_visit(&plan), |chunk| {
             assembler.accept(chunk, target)
         })?;
         Ok(assembler.finish()?)
@@ -218,7 +218,7 @@ impl<S: ChunkSource> Detoaster<S> {
         buffer: Vec<u8>,
     ) -> Result<Vec<u8>, ReadError<S::Error>> {
         let mut collector = Collector::with_buffer(plan, self.source.order(), buffer);
-        visit_checked(&mut self.source, ValueKey::of(pointer)?, plan.chunks(), |chunk| {
+        visit_checked(&mut self.source, ValueKey::of(pointer)?, to_visit(&plan), |chunk| {
             collector.accept(chunk)
         })?;
         Ok(collector.finish()?)
@@ -259,6 +259,12 @@ impl<'s> Value<'s> {
         let stream = stream_of(pointer, raw_len, method, stored)?;
         Ok(Self::owned(decompress_to_vec(method, stream, raw_len)?))
     }
+}
+
+/// The chunks to ask a source for: of a whole value all there are, so that none too many goes unnoticed.
+fn to_visit(plan: &ChunkPlan) -> Range<u32> {
+    let chunks = plan.chunks();
+    if chunks == (0..plan.chunk_count()) { 0..u32::MAX } else { chunks }
 }
 
 /// The stream behind the compression info, which must say what the pointer does.

@@ -49,6 +49,8 @@ pub trait ChunkSource {
     /// Calls `visit` with every chunk of value `key` whose number is in `chunks`, until it breaks.
     /// In any order it may pass other chunks of the value along; they are checked and left.
     ///
+    /// For a whole value it is asked for all numbers there are, more than the value should have.
+    ///
     /// No chunk at all is no error here: the caller knows how many there must be.
     ///
     /// # Errors
