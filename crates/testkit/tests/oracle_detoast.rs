@@ -25,8 +25,8 @@ const SLICES: usize = 14;
 
 #[test]
 fn toasted_values_equal_those_of_sql() -> Result<()> {
-    for installation in Survey::every_server_for(TEST) {
-        let server = Server::start(&installation, &ServerOptions::new())?;
+    Survey::on_every_server(TEST, |installation| {
+        let server = Server::start(installation, &ServerOptions::new())?;
         let mut client = server.client()?;
         let major = installation.major();
         let mut shapes =
@@ -47,8 +47,8 @@ fn toasted_values_equal_those_of_sql() -> Result<()> {
         }
         counts.assert_enough(shapes.len());
         report::count(TEST, format_args!("{major}: {}", counts.text()));
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Rows with a `bytea` and a `text`, beside a plain column that drives even small ones out. Some rows

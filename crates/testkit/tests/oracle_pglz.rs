@@ -16,8 +16,8 @@ const LARGE: usize = 160;
 
 #[test]
 fn pglz_streams_of_a_server_equal_ours() -> Result<()> {
-    for installation in Survey::every_server_for(TEST) {
-        let server = Server::start(&installation, &ServerOptions::new())?;
+    Survey::on_every_server(TEST, |installation| {
+        let server = Server::start(installation, &ServerOptions::new())?;
         let mut client = server.client()?;
         client.batch_execute("CREATE EXTENSION pageinspect")?;
         let mut counts = Counts::default();
@@ -36,8 +36,8 @@ fn pglz_streams_of_a_server_equal_ours() -> Result<()> {
             installation.major()
         );
         report::count(TEST, text);
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 #[derive(Default)]
