@@ -163,7 +163,9 @@ mod tests {
     #[test]
     fn every_compiled_version_answers_like_the_lane_by_lane_twin() {
         let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
-        for size in BlockSize::ALL {
+        // An interpreter takes its time.
+        let sizes = if cfg!(miri) { &BlockSize::ALL[..1] } else { &BlockSize::ALL };
+        for &size in sizes {
             // Eight starting offsets, so that every alignment of the buffer is read.
             let mut buffer = Vec::new();
             buffer.resize_with(size.bytes() + 8, || {
@@ -173,7 +175,7 @@ mod tests {
             for start in 0..8 {
                 let bytes = &buffer[start..start + size.bytes()];
                 let page = Page::new(bytes, size).unwrap();
-                for block in [0, 1, 131_072, u32::MAX - 1] {
+                for block in [0, u32::MAX - 1] {
                     let expected = twin(bytes, block);
                     let block = BlockNumber::new(block);
                     assert_eq!(page.checksum(block), expected);

@@ -7,6 +7,11 @@ use pgtoast_base::{Alignment, BlockNumber, BlockSize, OffsetNumber};
 use pgtoast_page::{AttributeDescriptor, HeapTuple, Item, Page, TupleDescriptor, Value};
 use support::*;
 
+/// How many rounds of `full` are run: an interpreter takes its time.
+const fn rounds(full: usize) -> usize {
+    if cfg!(miri) { full / 150 } else { full }
+}
+
 fn random_columns(random: &mut Random) -> Vec<AttributeDescriptor<'static>> {
     (0..random.below(20))
         .map(|_| {
@@ -57,7 +62,7 @@ fn damaged_pages_of_a_real_server_are_read_at_every_alignment() {
     let mut random = Random(26);
     let columns = forms_columns();
     let mut stored = 0;
-    for round in 0..1500 {
+    for round in 0..rounds(1500) {
         let mut buffer = vec![0xa5; 8192 + 8];
         let start = round % 8;
         let page = &mut buffer[start..start + 8192];
@@ -70,7 +75,7 @@ fn damaged_pages_of_a_real_server_are_read_at_every_alignment() {
         }
         stored += read_page(&buffer[start..start + 8192], BlockSize::KIB_8, &columns);
     }
-    assert!(stored > 5000, "the damage leaves most attributes readable: {stored}");
+    assert!(stored > rounds(5000), "the damage leaves most attributes readable: {stored}");
 }
 
 #[test]
@@ -89,7 +94,7 @@ fn an_unharmed_page_reads_the_same_at_every_address() {
 #[test]
 fn pages_of_noise_are_read_at_every_block_size() {
     let mut random = Random(19);
-    for round in 0..300 {
+    for round in 0..rounds(900) {
         let size = BlockSize::ALL[round % 6];
         let mut bytes = random.bytes(size.bytes());
         if round % 2 == 0 {
@@ -107,7 +112,7 @@ fn pages_of_noise_are_read_at_every_block_size() {
 fn tuples_of_noise_are_walked_to_their_end() {
     let mut random = Random(9);
     let mut stored = 0;
-    for round in 0..40_000 {
+    for round in 0..rounds(40_000) {
         let columns = random_columns(&mut random);
         let natts = u16::try_from(random.below(columns.len() + 2)).unwrap();
         let nulls = if random.below(2) == 0 { vec![] } else { vec![1 + natts / 2] };
@@ -124,5 +129,5 @@ fn tuples_of_noise_are_walked_to_their_end() {
         let shifted = [&vec![0xff; start][..], &bytes].concat();
         stored += read_tuple(&shifted[start..], &columns);
     }
-    assert!(stored > 20_000, "{stored}");
+    assert!(stored > rounds(20_000), "{stored}");
 }

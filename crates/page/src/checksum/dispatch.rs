@@ -49,18 +49,23 @@ pub(super) type Mix = fn(&[u8]) -> u32;
 /// Every version that this processor runs, for tests: [`mix`] alone would leave all but one untested.
 #[cfg(test)]
 pub(super) fn versions() -> impl Iterator<Item = Mix> {
-    let mut versions: [Option<Mix>; 3] = [Some(mix_baseline), None, None];
-    #[cfg(all(feature = "std", target_arch = "x86_64"))]
-    #[expect(unsafe_code, reason = "calls behind run-time detection")]
-    {
-        if std::is_x86_feature_detected!("avx2") {
-            // SAFETY: the closure is made only where AVX2 was found.
-            versions[1] = Some(|page| unsafe { mix_avx2(page) });
-        }
-        if std::is_x86_feature_detected!("avx512f") {
-            // SAFETY: the closure is made only where AVX-512F was found.
-            versions[2] = Some(|page| unsafe { mix_avx512(page) });
-        }
-    }
-    versions.into_iter().flatten()
+    core::iter::once(mix_baseline as Mix).chain(wide_versions().into_iter().flatten())
+}
+
+#[cfg(all(test, feature = "std", target_arch = "x86_64"))]
+#[expect(unsafe_code, reason = "calls behind run-time detection")]
+fn wide_versions() -> [Option<Mix>; 2] {
+    // SAFETY: the function is handed out only where AVX2 was found.
+    let avx2: Mix = |page| unsafe { mix_avx2(page) };
+    // SAFETY: the function is handed out only where AVX-512F was found.
+    let avx512: Mix = |page| unsafe { mix_avx512(page) };
+    [
+        std::is_x86_feature_detected!("avx2").then_some(avx2),
+        std::is_x86_feature_detected!("avx512f").then_some(avx512),
+    ]
+}
+
+#[cfg(all(test, not(all(feature = "std", target_arch = "x86_64"))))]
+fn wide_versions() -> [Option<Mix>; 2] {
+    [None, None]
 }
