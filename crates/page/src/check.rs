@@ -36,7 +36,7 @@ impl Page<'_> {
             if let Err(error) = self.verify() {
                 report(error);
             }
-        } else if self.check_header(&mut report) && self.header().special() == self.page_bytes() {
+        } else if self.check_header(&mut report) && self.is_heap() {
             self.check_items(&mut report);
         }
     }
@@ -62,28 +62,25 @@ impl Page<'_> {
         if found != expected {
             report(PageError::SizeVersion { expected, found });
         }
-        let verdict = self.verify();
-        if let Err(error) = verdict {
+        if let Err(error) = self.verify_flags() {
             report(error);
         }
-        let items_start = usize::from(lower).checked_sub(PageHeader::LEN);
-        let only_flags = matches!(verdict, Ok(()) | Err(PageError::Flags { .. }));
-        match items_start {
-            None => report(PageError::LinePointers { lower }),
-            // Index pages may keep anything of any length there.
-            Some(bytes) if header.special() == self.page_bytes() => {
-                if !bytes.is_multiple_of(LinePointer::LEN) {
-                    report(PageError::LinePointers { lower });
-                }
-            }
-            Some(_) => {}
+        let bounds = self.verify_bounds();
+        if let Err(error) = bounds {
+            report(error);
         }
-        // Unknown flags hide the verdict on the offsets, which is what matters here.
-        only_flags
-            && items_start.is_some()
-            && lower <= header.upper()
-            && header.upper() <= header.special()
-            && header.special() <= self.page_bytes()
+        let pointer_bytes = usize::from(lower).checked_sub(PageHeader::LEN);
+        // Index pages may keep anything of any length between header and `lower`.
+        let whole = |bytes: usize| bytes.is_multiple_of(LinePointer::LEN) || !self.is_heap();
+        if !pointer_bytes.is_some_and(whole) {
+            report(PageError::LinePointers { lower });
+        }
+        bounds.is_ok() && pointer_bytes.is_some()
+    }
+
+    /// Whether there is no special space, which all other kinds of pages with items have.
+    fn is_heap(&self) -> bool {
+        self.header().special() == self.page_bytes()
     }
 
     /// The line pointers of a heap page whose header is sound.

@@ -61,25 +61,36 @@ impl<'a> Page<'a> {
     /// [`PageError::NewNotZero`].
     #[doc(alias = "PageIsVerified")]
     pub fn verify(&self) -> Result<(), PageError> {
-        let header = self.header;
-        let (lower, upper, special) = (header.lower(), header.upper(), header.special());
-        let page_bytes = self.block_size.bytes_u16();
         if self.is_new() {
             return match self.first_nonzero() {
                 None => Ok(()),
                 Some(offset) => Err(PageError::NewNotZero { offset }),
             };
         }
-        if header.flags().bits() & !PageFlags::all().bits() != 0 {
-            return Err(PageError::Flags { found: header.flags().bits() });
+        self.verify_flags()?;
+        self.verify_bounds()
+    }
+
+    pub(crate) fn verify_flags(&self) -> Result<(), PageError> {
+        let flags = self.header.flags();
+        if PageFlags::all().contains(flags) {
+            Ok(())
+        } else {
+            Err(PageError::Flags { found: flags.bits() })
         }
+    }
+
+    pub(crate) fn verify_bounds(&self) -> Result<(), PageError> {
+        let header = self.header;
+        let (lower, upper, special) = (header.lower(), header.upper(), header.special());
+        let page_bytes = self.block_size.bytes_u16();
         if lower > upper || upper > special || special > page_bytes {
-            return Err(PageError::Bounds { lower, upper, special, page_bytes });
+            Err(PageError::Bounds { lower, upper, special, page_bytes })
+        } else if !usize::from(special).is_multiple_of(MAXALIGN) {
+            Err(PageError::SpecialMisaligned { special })
+        } else {
+            Ok(())
         }
-        if !usize::from(special).is_multiple_of(MAXALIGN) {
-            return Err(PageError::SpecialMisaligned { special });
-        }
-        Ok(())
     }
 
     /// All of the page, as long as its block size.
@@ -194,7 +205,6 @@ impl<'a> Page<'a> {
             LineState::Unused => Ok(Item::Unused),
             LineState::Normal => Ok(Item::Normal(self.stored(item, pointer)?)),
             LineState::Redirect => Ok(Item::Redirect(pointer.target())),
-            LineState::Dead if pointer.is_empty() => Ok(Item::Dead(&[])),
             LineState::Dead => Ok(Item::Dead(self.stored(item, pointer)?)),
         }
     }

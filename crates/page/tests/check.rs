@@ -78,6 +78,15 @@ fn several_faults_of_a_header_are_all_reported() {
 }
 
 #[test]
+fn a_header_out_of_order_keeps_its_items_unread() {
+    let mut page = with_pointers(SIZE, &[LinePointer::normal(8000, 8)]);
+    put(&mut page, FLAGS, 0x0010);
+    put(&mut page, UPPER, 20);
+    let bounds = PageError::Bounds { lower: 28, upper: 20, special: 8192, page_bytes: 8192 };
+    assert_eq!(findings(&page, SIZE), [PageError::Flags { found: 0x0010 }, bounds]);
+}
+
+#[test]
 fn unknown_flags_do_not_hide_faults_of_items() {
     let mut page = with_pointers(SIZE, &[LinePointer::normal(8000, 8)]);
     put(&mut page, FLAGS, 0x0010);

@@ -114,20 +114,21 @@ fn deletions(column: &str) -> Vec<(u32, Infomask)> {
             (1000 + RECENT, multi | lock | Infomask::XMAX_SHR_LOCK),
             (1000, multi), // nobody in it updates
         ],
-        "undone" => vec![(UNDONE, none), (1000 + UNDONE, multi)],
+        "undone" => vec![
+            (UNDONE, none),
+            (1000 + UNDONE, multi),
+            // Nobody hints a multixact; should somebody have, it is not believed.
+            (1000 + UNDONE, multi | Infomask::XMAX_COMMITTED),
+        ],
         "running" => vec![(RUNNING, none), (SUB, none), (1000 + RUNNING, multi)],
         "later" => vec![
             (LATER, none),
             (NEW, Infomask::XMAX_COMMITTED),
             (1000 + LATER, multi | Infomask::XMAX_EXCL_LOCK),
         ],
-        "recent" => vec![
-            (RECENT, none),
-            (RECENT, Infomask::XMAX_COMMITTED),
-            (1000 + RECENT, multi),
-            // Nobody hints a multixact; should somebody have, it is not believed.
-            (1000 + RECENT, multi | Infomask::XMAX_COMMITTED),
-        ],
+        "recent" => {
+            vec![(RECENT, none), (RECENT, Infomask::XMAX_COMMITTED), (1000 + RECENT, multi)]
+        }
         "old" => vec![(OLD, none), (OLD, Infomask::XMAX_COMMITTED), (1000 + OLD, multi)],
         "own" => vec![(OWN, none), (1000 + OWN, multi)],
         other => panic!("{other} is no column"),
