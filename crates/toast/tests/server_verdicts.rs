@@ -68,8 +68,15 @@ impl ChunkSource for Index {
     }
 }
 
-/// The rows' pointers, and of each slice the row, offset, length and verdict.
-fn recorded() -> (Vec<ToastPointer>, Vec<(usize, usize, usize, &'static str)>) {
+/// A slice of a row's value, and what the server made of it.
+struct Recorded {
+    row: usize,
+    slice: ByteSlice,
+    verdict: &'static str,
+}
+
+/// The rows' pointers and the slices.
+fn recorded() -> (Vec<ToastPointer>, Vec<Recorded>) {
     let (mut pointers, mut slices) = (Vec::new(), Vec::new());
     for line in VERDICTS.lines().filter(|line| !line.starts_with('#')) {
         let words: Vec<&str> = line.splitn(5, ' ').collect();
@@ -77,7 +84,8 @@ fn recorded() -> (Vec<ToastPointer>, Vec<(usize, usize, usize, &'static str)>) {
             ["pointer", _, hex] => pointers.push(pointer(hex)),
             ["slice", row, offset, len, verdict] => {
                 let number = |text: &str| text.parse().expect("a number");
-                slices.push((number(row), number(offset), number(len), verdict));
+                let slice = ByteSlice::new(number(offset), number(len));
+                slices.push(Recorded { row: number(row), slice, verdict });
             }
             _ => panic!("{line}"),
         }
@@ -110,21 +118,23 @@ fn in_short(error: ToastError, expected_id: Oid8) -> String {
 fn every_slice_of_every_damaged_value_gets_the_servers_verdict() {
     let (pointers, slices) = recorded();
     let mut detoaster = Detoaster::new(Index::new(&pointers), ChunkSize::default());
-    for (row, offset, len, verdict) in slices {
+    for Recorded { row, slice, verdict } in slices {
         let pointer = pointers[row - 1];
         let value_id = pointer.value_id().unwrap();
-        let ours = match detoaster
-            .slice_bytes(&Varlena::External(pointer), ByteSlice::new(offset, len))
-        {
+        let ours = match detoaster.slice_bytes(&Varlena::External(pointer), slice) {
             Ok(part) => {
                 let text: String =
                     (row * 1000..row * 1000 + 785).map(|number| format!("{number:.>8}")).collect();
-                let end = offset.min(text.len()) + part.len();
-                assert_eq!(part.to_str(), Ok(&text[offset.min(text.len())..end]), "row {row}");
+                let end = slice.offset.min(text.len()) + part.len();
+                assert_eq!(
+                    part.to_str(),
+                    Ok(&text[slice.offset.min(text.len())..end]),
+                    "row {row}"
+                );
                 format!("ok {}", part.len())
             }
             Err(ReadError::Toast(error)) => in_short(error, value_id),
         };
-        assert_eq!(ours, verdict, "row {row}, {len} bytes at {offset}");
+        assert_eq!(ours, verdict, "row {row}, {slice:?}");
     }
 }
