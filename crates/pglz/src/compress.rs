@@ -14,10 +14,14 @@
 //!   stops one short of that distance.
 //! - C clears its table for each value. Here positions carry an offset that grows from value to value,
 //!   so whatever an earlier value left behind is too far away to be looked at.
-use crate::format::{GROUP_ITEMS, MATCH_LONG, MATCH_MAX, MATCH_MIN};
-use crate::history::{Bucket, History};
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "lengths to 273, distances to 4094, their bytes"
+)]
+use crate::format::{DISTANCE_STOP, MATCH_LONG, MATCH_MAX, MATCH_MIN};
+use crate::index::{Index, slot};
 use crate::strategy::Limits;
-use crate::{CharSign, PglzError, Strategy, maximum_output_size};
+use crate::{CharSign, PglzError, Strategy, maximum_output_size, naive};
 
 /// A compressor that keeps its tables from value to value and never clears them.
 ///
@@ -25,7 +29,7 @@ use crate::{CharSign, PglzError, Strategy, maximum_output_size};
 #[derive(Clone, Debug)]
 pub struct Compressor {
     sign: CharSign,
-    history: History,
+    index: Index,
 }
 
 impl Compressor {
@@ -38,7 +42,7 @@ impl Compressor {
     /// A compressor whose bytes are those of a server where `char` is as named.
     #[must_use]
     pub const fn with_char_sign(sign: CharSign) -> Self {
-        Self { sign, history: History::new() }
+        Self { sign, index: Index::new() }
     }
 
     /// Compresses `source` into `target` and says how many bytes the stream has, or `None` where
@@ -84,34 +88,14 @@ impl Compressor {
     }
 
     fn run(&mut self, source: &[u8], limits: &Limits, target: &mut [u8]) -> Option<usize> {
-        let bucket = Bucket::new(source, self.sign);
-        let mut history = self.history.start(source.len());
-        let mut output = Output::new(target);
-        let (mut at, mut found_any) = (0, false);
-        while at < source.len() {
-            if output.len >= limits.output_limit
-                || (!found_any && output.len >= limits.first_success_by)
-            {
-                return None;
-            }
-            let best = find_match(source, at, limits, history.candidates(at, bucket.of(at)));
-            let step = match best {
-                Some((len, distance)) => {
-                    output.tag(len, distance);
-                    found_any = true;
-                    len
-                }
-                None => {
-                    output.literal(source[at]);
-                    1
-                }
-            };
-            for entered in at..at + step {
-                history.enter(entered, bucket.of(entered));
-            }
-            at += step;
+        let Some(last_ranks) = limits.last_ranks() else {
+            return naive::run(source, limits, self.sign, target);
+        };
+        let search = Search { source, last_ranks, mask: bucket_count(source.len()) - 1 };
+        match self.sign {
+            CharSign::Signed => search.run::<true>(&mut self.index, limits, target),
+            CharSign::Unsigned => search.run::<false>(&mut self.index, limits, target),
         }
-        (output.len < limits.output_limit).then_some(output.len)
     }
 }
 
@@ -131,82 +115,336 @@ pub fn compress(source: &[u8], strategy: &Strategy) -> Option<alloc::vec::Vec<u8
     Compressor::new().compress_to_vec(source, strategy)
 }
 
-/// The match PostgreSQL takes at `at`, as length and distance, from the distances of the earlier
-/// positions in the same bucket, nearest first.
-fn find_match(
-    source: &[u8],
-    at: usize,
-    limits: &Limits,
-    candidates: impl Iterator<Item = usize>,
-) -> Option<(usize, usize)> {
-    let here = &source[at..source.len().min(at + MATCH_MAX)];
-    let (mut best, mut best_distance) = (0, 0);
-    let mut good = limits.good_match;
-    let mut first = true;
-    for distance in candidates {
-        if !first {
-            if best >= good as usize {
+/// One value being compressed.
+struct Search<'a> {
+    source: &'a [u8],
+    last_ranks: [u16; MATCH_MAX + 1],
+    mask: u32,
+}
+
+impl Search<'_> {
+    fn run<const SIGNED: bool>(
+        &self,
+        index: &mut Index,
+        limits: &Limits,
+        target: &mut [u8],
+    ) -> Option<usize> {
+        let mut output = Output::new(target, limits);
+        let mut at = 0;
+        let entered = self.run_indexed::<SIGNED>(index, &mut output, &mut at);
+        let source = self.source;
+        while entered && at < source.len() {
+            if output.is_over() {
+                return None;
+            }
+            let near =
+                if at + 3 == source.len() { self.find_last::<SIGNED>(index, at) } else { None };
+            if let Some(distance) = near {
+                output.tag(3, distance);
+                at += 3;
+            } else {
+                output.literal(source[at]);
+                at += 1;
+            }
+        }
+        let len = output.finish();
+        (at >= source.len() && len < limits.output_limit).then_some(len)
+    }
+
+    /// All positions that four bytes start from; `false` if the limit was reached.
+    fn run_indexed<const SIGNED: bool>(
+        &self,
+        index: &mut Index,
+        output: &mut Output<'_>,
+        at_out: &mut usize,
+    ) -> bool {
+        let source = self.source;
+        let mut hash = Rolling::<SIGNED>::new(source);
+        let positions = source.len().saturating_sub(3);
+        let mut at = 0;
+        let mut from = 0;
+        while at < positions {
+            let (base, room) = index.advance(at - from);
+            from = at;
+            let base = base.wrapping_sub(at as u16);
+            let stop = positions.min(at + room - MATCH_MAX);
+            while at < stop {
+                if output.is_over() {
+                    index.advance(at - from);
+                    return false;
+                }
+                let four = four_bytes(source, at);
+                let ticket = base.wrapping_add(at as u16);
+                let slot = slot(four);
+                let distance = index.nearest(ticket, slot);
+                let mut found = (0, 0);
+                if distance <= at.min(DISTANCE_STOP - 1) {
+                    found = self.find(index, at, ticket, distance, hash.bucket(self.mask));
+                }
+                if found.1 == 0 {
+                    output.literal(source[at]);
+                    index.enter(ticket, slot, hash.bucket(self.mask));
+                    hash.step(four, source.get(at + 4).copied().unwrap_or_default());
+                    at += 1;
+                } else {
+                    output.tag(found.0, found.1);
+                    let end = at + found.0;
+                    for entered in at..end.min(positions) {
+                        let four = four_bytes(source, entered);
+                        let ticket = base.wrapping_add(entered as u16);
+                        index.enter(ticket, crate::index::slot(four), hash.bucket(self.mask));
+                        hash.step(four, source.get(entered + 4).copied().unwrap_or_default());
+                    }
+                    at = end;
+                }
+            }
+        }
+        index.advance(at.min(positions) - from);
+        *at_out = at;
+        true
+    }
+
+    /// The match at `at`, first looked for at `distance`; its distance is 0 if there is none.
+    #[inline(never)]
+    fn find(
+        &self,
+        index: &Index,
+        at: usize,
+        ticket: u16,
+        mut distance: usize,
+        bucket: usize,
+    ) -> (usize, usize) {
+        let source = self.source;
+        let here = &source[at..source.len().min(at + MATCH_MAX)];
+        let four = four_bytes(here, 0);
+        let reach = at.min(DISTANCE_STOP - 1);
+        let (mut best, mut best_distance) = (3, 0);
+        // No match so far ends the search, so ranks do not matter.
+        while distance <= reach {
+            let there = at - distance;
+            if four_bytes(source, there + best - 3) == four_bytes(here, best - 3) {
+                let len = common_len(here, &source[there..]);
+                if len > best {
+                    (best, best_distance) = (len, distance);
+                    if best == here.len() {
+                        break;
+                    }
+                    if self.last_ranks[best] != u16::MAX {
+                        return self.find_ranked(
+                            index,
+                            at,
+                            ticket,
+                            best,
+                            best_distance,
+                            bucket,
+                            four,
+                        );
+                    }
+                }
+            }
+            distance = index.farther(ticket, distance);
+        }
+        (best, best_distance)
+    }
+
+    /// A longer match than one that is long enough to end the search at some rank.
+    #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "one loop of `find`, apart")]
+    fn find_ranked(
+        &self,
+        index: &Index,
+        at: usize,
+        ticket: u16,
+        mut best: usize,
+        mut best_distance: usize,
+        bucket: usize,
+        four: u32,
+    ) -> (usize, usize) {
+        let source = self.source;
+        let here = &source[at..source.len().min(at + MATCH_MAX)];
+        let reach = at.min(DISTANCE_STOP - 1);
+        let mut distance = best_distance;
+        loop {
+            distance = index.farther(ticket, distance);
+            if distance > reach {
                 break;
             }
-            good = limits.decay(good);
+            let there = at - distance;
+            if four_bytes(source, there) != four {
+                continue;
+            }
+            if index.rank(ticket, bucket, distance) > self.last_ranks[best] {
+                break;
+            }
+            if four_bytes(source, there + best - 3) == four_bytes(here, best - 3) {
+                let len = common_len(here, &source[there..]);
+                if len > best {
+                    (best, best_distance) = (len, distance);
+                    if best == here.len() {
+                        break;
+                    }
+                }
+            }
         }
-        first = false;
-        let there = &source[at - distance..];
-        // A longer match must agree where the best one ends, and most candidates do not.
-        if best > 0 && here.get(best) != there.get(best) {
-            continue;
-        }
-        let len = here.iter().zip(there).take_while(|(a, b)| a == b).count();
-        if len > best {
-            (best, best_distance) = (len, distance);
-        }
+        (best, best_distance)
     }
-    (best >= MATCH_MIN).then_some((best, best_distance))
+
+    /// The distance of a match for the last three bytes, which are hashed by their first alone.
+    ///
+    /// Four bytes that start with these three share their bucket for one value of the fourth at most.
+    fn find_last<const SIGNED: bool>(&self, index: &Index, at: usize) -> Option<usize> {
+        let &[a, b, c] = self.source.get(at..)? else { return None };
+        let char = |byte| widen::<SIGNED>(byte);
+        let fourth = (char(a) ^ char(a) << 6 ^ char(b) << 4 ^ char(c) << 2) & self.mask;
+        #[expect(clippy::cast_possible_truncation, reason = "its low byte, checked next")]
+        let d = fourth as u8;
+        if char(d) & self.mask != fourth {
+            return None;
+        }
+        let four = u32::from_le_bytes([a, b, c, d]);
+        let ticket = index.ticket();
+        let mut distance = index.nearest(ticket, slot(four));
+        while distance <= at.min(DISTANCE_STOP - 1) {
+            if four_bytes(self.source, at - distance) == four {
+                return Some(distance);
+            }
+            distance = index.farther(ticket, distance);
+        }
+        None
+    }
+}
+
+/// PostgreSQL's hash of four bytes, before the mask, moved along the source.
+struct Rolling<const SIGNED: bool>(u32);
+
+impl<const SIGNED: bool> Rolling<SIGNED> {
+    fn new(source: &[u8]) -> Self {
+        let first = source.first_chunk::<4>().copied().unwrap_or_default();
+        Self(first.iter().fold(0, |hash, &byte| hash << 2 ^ widen::<SIGNED>(byte)))
+    }
+
+    /// From the hash of `four` to that of its last three bytes and `next`.
+    ///
+    /// The first byte, now 8 bits up, drops out, with whatever its sign put above it; bits from 13 on
+    /// are never looked at.
+    #[inline(always)]
+    fn step(&mut self, four: u32, next: u8) {
+        self.0 = self.0 << 2 ^ four << 8 ^ widen::<SIGNED>(next);
+    }
+
+    #[inline(always)]
+    fn bucket(&self, mask: u32) -> usize {
+        (self.0 & mask) as usize
+    }
+}
+
+/// A byte as C widens it to `int`.
+#[inline(always)]
+fn widen<const SIGNED: bool>(byte: u8) -> u32 {
+    if SIGNED { (i32::from(byte.cast_signed())).cast_unsigned() } else { u32::from(byte) }
+}
+
+/// How many buckets PostgreSQL takes for a source.
+const fn bucket_count(source_len: usize) -> u32 {
+    match source_len {
+        ..128 => 512,
+        128..256 => 1024,
+        256..512 => 2048,
+        512..1024 => 4096,
+        1024.. => 8192,
+    }
+}
+
+/// The four bytes from `at`, the first the lowest.
+#[inline(always)]
+fn four_bytes(source: &[u8], at: usize) -> u32 {
+    source[at..].first_chunk().map_or(0, |four| u32::from_le_bytes(*four))
+}
+
+/// How many bytes two slices have in common at their start.
+#[inline(always)]
+fn common_len(here: &[u8], there: &[u8]) -> usize {
+    let mut len = 0;
+    while let Some(a) = here[len..].first_chunk::<8>()
+        && let Some(b) = there[len..].first_chunk::<8>()
+    {
+        let unlike = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
+        if unlike != 0 {
+            return len + unlike.trailing_zeros() as usize / 8;
+        }
+        len += 8;
+    }
+    len + here[len..].iter().zip(&there[len..]).take_while(|(a, b)| a == b).count()
 }
 
 /// The stream being written. The caller has made sure of its room: see [`maximum_output_size`].
 struct Output<'a> {
     target: &'a mut [u8],
+    /// Bytes written, those that the current group's control byte will take included.
     len: usize,
-    /// Where the control byte of the current group is.
-    control: usize,
-    items: usize,
+    /// Where the current group's control byte goes once the group is full.
+    control_at: usize,
+    control: u32,
+    /// The control bit of the next item; beyond the byte if it needs a new group.
+    bit: u32,
+    /// At this length the value is given up. Until the first match two limits hold, then one.
+    stop: usize,
+    output_limit: usize,
 }
 
 impl<'a> Output<'a> {
-    fn new(target: &'a mut [u8]) -> Self {
-        Self { target, len: 0, control: 0, items: 0 }
+    fn new(target: &'a mut [u8], limits: &Limits) -> Self {
+        let output_limit = limits.output_limit;
+        let stop = output_limit.min(limits.first_success_by);
+        Self { target, len: 0, control_at: 0, control: 0, bit: 0x100, stop, output_limit }
     }
 
-    fn push(&mut self, byte: u8) {
+    /// Whether the value is not worth another item.
+    #[inline(always)]
+    fn is_over(&self) -> bool {
+        self.len >= self.stop
+    }
+
+    /// Starts an item, in a new group if the current one is full.
+    #[inline(always)]
+    fn item(&mut self) {
+        if self.bit == 0x100 {
+            self.target[self.control_at] = self.control as u8;
+            self.control_at = self.len;
+            self.len += 1;
+            (self.control, self.bit) = (0, 1);
+        }
+    }
+
+    #[inline(always)]
+    fn literal(&mut self, byte: u8) {
+        self.item();
+        self.bit <<= 1;
         self.target[self.len] = byte;
         self.len += 1;
     }
 
-    /// Starts an item, with a new control byte where the group is full.
-    fn item(&mut self, is_tag: bool) {
-        let bit = self.items % GROUP_ITEMS;
-        if bit == 0 {
-            self.control = self.len;
-            self.push(0);
-        }
-        self.target[self.control] |= u8::from(is_tag) << bit;
-        self.items += 1;
-    }
-
-    fn literal(&mut self, byte: u8) {
-        self.item(false);
-        self.push(byte);
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "lengths to 273, distances to 4094")]
+    #[inline(always)]
     fn tag(&mut self, len: usize, distance: usize) {
-        self.item(true);
+        self.item();
+        self.stop = self.output_limit;
+        self.control |= self.bit;
+        self.bit <<= 1;
         let short = (len.min(MATCH_LONG) - MATCH_MIN) as u8;
-        self.push(((distance >> 8) as u8) << 4 | short);
-        self.push(distance as u8);
+        let tag = [((distance >> 8) as u8) << 4 | short, distance as u8];
+        self.target[self.len..self.len + 2].copy_from_slice(&tag);
+        self.len += 2;
         if len >= MATCH_LONG {
-            self.push((len - MATCH_LONG) as u8);
+            self.target[self.len] = (len - MATCH_LONG) as u8;
+            self.len += 1;
         }
+    }
+
+    /// Writes the last control byte and says how many bytes there are.
+    fn finish(self) -> usize {
+        if self.len > 0 {
+            self.target[self.control_at] = self.control as u8;
+        }
+        self.len
     }
 }

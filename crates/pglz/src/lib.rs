@@ -15,7 +15,7 @@ mod compress;
 mod decompress;
 mod error;
 mod format;
-mod history;
+mod index;
 pub mod naive;
 #[cfg(feature = "unsafe-fast")]
 mod raw;

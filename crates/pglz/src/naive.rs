@@ -24,18 +24,27 @@ pub fn compress(
     if target.len() < needed {
         return Err(PglzError::TargetTooSmall { needed, available: target.len() });
     }
+    Ok(run(source, &limits, sign, target))
+}
 
+/// Compresses into a target that is large enough.
+pub(crate) fn run(
+    source: &[u8],
+    limits: &Limits,
+    sign: CharSign,
+    target: &mut [u8],
+) -> Option<usize> {
     let (mut at, mut out, mut items, mut control) = (0, 0, 0, 0);
     let mut found_any = false;
     while at < source.len() {
         if out >= limits.output_limit || (!found_any && out >= limits.first_success_by) {
-            return Ok(None);
+            return None;
         }
         if items % GROUP_ITEMS == 0 {
             (control, target[out]) = (out, 0);
             out += 1;
         }
-        match find_match(source, at, &limits, sign) {
+        match find_match(source, at, limits, sign) {
             Some((len, distance)) => {
                 found_any = true;
                 target[control] |= 1 << (items % GROUP_ITEMS);
@@ -50,7 +59,7 @@ pub fn compress(
         }
         items += 1;
     }
-    Ok((out < limits.output_limit).then_some(out))
+    (out < limits.output_limit).then_some(out)
 }
 
 /// The match PostgreSQL takes for the bytes at `at`, as length and distance.
@@ -111,7 +120,7 @@ fn write_tag(target: &mut [u8], len: usize, distance: usize) -> usize {
 /// # Errors
 /// As there.
 pub fn decompress(source: &[u8], target: &mut [u8]) -> Result<(), PglzError> {
-    let (at, out) = run(source, target)?;
+    let (at, out) = read(source, target)?;
     if out < target.len() {
         return Err(PglzError::Short { target_offset: out, expected: target.len() });
     }
@@ -126,11 +135,11 @@ pub fn decompress(source: &[u8], target: &mut [u8]) -> Result<(), PglzError> {
 /// # Errors
 /// As there.
 pub fn decompress_prefix(source: &[u8], target: &mut [u8]) -> Result<usize, PglzError> {
-    run(source, target).map(|(_, out)| out)
+    read(source, target).map(|(_, out)| out)
 }
 
 /// Decompresses until either side ends; the bytes consumed and produced.
-fn run(source: &[u8], target: &mut [u8]) -> Result<(usize, usize), PglzError> {
+fn read(source: &[u8], target: &mut [u8]) -> Result<(usize, usize), PglzError> {
     let (mut at, mut out) = (0, 0);
     while at < source.len() && out < target.len() {
         let control = source[at];

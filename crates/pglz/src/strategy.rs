@@ -1,4 +1,5 @@
 //! When to compress, when to give up, and how hard to look.
+use crate::format::MATCH_MAX;
 
 /// The numbers that steer the compressor.
 ///
@@ -86,6 +87,27 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
+    /// For each match length, the last rank at which a better match is still taken: a search that has
+    /// visited ranks `0..=r` with a best match of `len` goes on if `r < last_ranks[len]`.
+    ///
+    /// `None` where lengths below four can end a search.
+    pub(crate) fn last_ranks(&self) -> Option<[u16; MATCH_MAX + 1]> {
+        let mut last_ranks = [u16::MAX; MATCH_MAX + 1];
+        let (mut good, mut rank) = (self.good_match, 0);
+        let mut unset = MATCH_MAX + 1;
+        loop {
+            while unset > good as usize {
+                unset -= 1;
+                last_ranks[unset] = rank;
+            }
+            let next = self.decay(good);
+            if next == good {
+                return (good > 3).then_some(last_ranks);
+            }
+            (good, rank) = (next, rank + 1);
+        }
+    }
+
     /// The good-enough length after one more candidate was seen.
     pub(crate) const fn decay(&self, good_match: u32) -> u32 {
         good_match - good_match * self.drop_percent / 100

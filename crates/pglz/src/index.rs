@@ -1,0 +1,113 @@
+//! Which earlier positions start with the same four bytes as a given one, and how many of its bucket
+//! lie between.
+#![expect(clippy::cast_possible_truncation, reason = "tickets and distances are modulo 2^16")]
+use crate::format::DISTANCE_STOP;
+
+/// Slots of the table of newest positions.
+const SLOTS: usize = 4096;
+/// Positions that can be looked back on, rounded up to a power of two.
+const RING: usize = 4096;
+const _: () = assert!(RING > DISTANCE_STOP);
+/// Most buckets that PostgreSQL's table has.
+const BUCKETS: usize = 8192;
+/// Positions entered between two sweeps; tickets wrap at four times as many.
+const SWEEP: u16 = 16384;
+
+/// Positions by their next four bytes, and their ranks in PostgreSQL's buckets.
+///
+/// A position is kept as a *ticket*: a count of positions that runs on from value to value, modulo
+/// 2^16. The difference of two tickets is a distance, true as long as it is below 2^16; a sweep every
+/// 16384 positions moves what is out of reach to where it stays out of reach until the next.
+#[derive(Clone, Debug)]
+pub(crate) struct Index {
+    /// The ticket of position 0 of the next value.
+    next: u16,
+    /// Positions that may be entered before the next sweep.
+    until_sweep: u16,
+    /// By slot of four bytes, the ticket of the newest position.
+    newest: [u16; SLOTS],
+    /// By ticket modulo its length, the ticket that was newest in the slot before.
+    previous: [u16; RING],
+    /// By bucket, how many positions were ever entered, modulo 2^16.
+    counts: [u16; BUCKETS],
+    /// By ticket modulo its length, what the count of its bucket was before.
+    ordinals: [u16; RING],
+}
+
+impl Index {
+    pub(crate) const fn new() -> Self {
+        Self {
+            next: SWEEP,
+            until_sweep: SWEEP,
+            newest: [0; SLOTS],
+            previous: [0; RING],
+            counts: [0; BUCKETS],
+            ordinals: [0; RING],
+        }
+    }
+
+    /// The ticket of a value's position 0, and how many positions may be entered, at least 8192, before
+    /// the next call. Says first how many were entered since the last.
+    pub(crate) fn advance(&mut self, entered: usize) -> (u16, usize) {
+        self.next = self.next.wrapping_add(entered as u16);
+        self.until_sweep -= entered as u16;
+        if self.until_sweep < SWEEP / 2 {
+            self.sweep();
+        }
+        (self.next, usize::from(self.until_sweep))
+    }
+
+    /// The ticket of the next position to be entered, right after [`advance`](Self::advance).
+    pub(crate) const fn ticket(&self) -> u16 {
+        self.next
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn sweep(&mut self) {
+        let far = self.next.wrapping_sub(SWEEP / 2);
+        for newest in &mut self.newest {
+            let distance = self.next.wrapping_sub(*newest);
+            *newest = if distance < SWEEP / 2 { *newest } else { far };
+        }
+        self.until_sweep = SWEEP;
+    }
+
+    /// Enters a position.
+    #[inline(always)]
+    pub(crate) fn enter(&mut self, ticket: u16, slot: usize, bucket: usize) {
+        let newest = &mut self.newest[slot % SLOTS];
+        self.previous[usize::from(ticket) % RING] = *newest;
+        *newest = ticket;
+        let count = &mut self.counts[bucket % BUCKETS];
+        self.ordinals[usize::from(ticket) % RING] = *count;
+        *count = count.wrapping_add(1);
+    }
+
+    /// The distance from `ticket`, not yet entered, to the newest one in its slot.
+    #[inline(always)]
+    pub(crate) fn nearest(&self, ticket: u16, slot: usize) -> usize {
+        usize::from(ticket.wrapping_sub(self.newest[slot % SLOTS]))
+    }
+
+    /// The distance from `ticket` to the one before `distance` in the same slot.
+    #[inline(always)]
+    pub(crate) fn farther(&self, ticket: u16, distance: usize) -> usize {
+        let there = ticket.wrapping_sub(distance as u16);
+        usize::from(ticket.wrapping_sub(self.previous[usize::from(there) % RING]))
+    }
+
+    /// How many positions of `ticket`'s bucket are newer than the one at `distance`, which is in it.
+    #[inline(always)]
+    pub(crate) fn rank(&self, ticket: u16, bucket: usize, distance: usize) -> u16 {
+        let there = ticket.wrapping_sub(distance as u16);
+        let entered = self.ordinals[usize::from(there) % RING].wrapping_add(1);
+        self.counts[bucket % BUCKETS].wrapping_sub(entered)
+    }
+}
+
+/// The slot of four bytes.
+#[inline(always)]
+pub(crate) fn slot(four: u32) -> usize {
+    (four.wrapping_mul(0x9e37_79b1) >> 20) as usize
+}
