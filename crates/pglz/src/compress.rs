@@ -30,6 +30,9 @@ use crate::{CharSign, PglzError, Strategy, maximum_output_size, naive};
 pub struct Compressor {
     sign: CharSign,
     index: Index,
+    /// The strategy's numbers that `last_ranks` was made for.
+    ranks_for: (u32, u32),
+    last_ranks: [u16; MATCH_MAX + 1],
 }
 
 impl Compressor {
@@ -42,7 +45,7 @@ impl Compressor {
     /// A compressor whose bytes are those of a server where `char` is as named.
     #[must_use]
     pub const fn with_char_sign(sign: CharSign) -> Self {
-        Self { sign, index: Index::new() }
+        Self { sign, index: Index::new(), ranks_for: (0, 0), last_ranks: [0; MATCH_MAX + 1] }
     }
 
     /// Compresses `source` into `target` and says how many bytes the stream has, or `None` where
@@ -88,10 +91,20 @@ impl Compressor {
     }
 
     fn run(&mut self, source: &[u8], limits: &Limits, target: &mut [u8]) -> Option<usize> {
-        let Some(last_ranks) = limits.last_ranks() else {
-            return naive::run(source, limits, self.sign, target);
+        let key = (limits.good_match, limits.drop_percent);
+        if self.ranks_for != key {
+            let Some(last_ranks) = limits.last_ranks() else {
+                return naive::run(source, limits, self.sign, target);
+            };
+            (self.last_ranks, self.ranks_for) = (last_ranks, key);
+        }
+        let search = Search {
+            source,
+            last_ranks: &self.last_ranks,
+            good_match: limits.good_match as usize,
+            patient: self.last_ranks[8] == u16::MAX,
+            mask: bucket_count(source.len()) - 1,
         };
-        let search = Search { source, last_ranks, mask: bucket_count(source.len()) - 1 };
         match self.sign {
             CharSign::Signed => search.run::<true>(&mut self.index, limits, target),
             CharSign::Unsigned => search.run::<false>(&mut self.index, limits, target),
@@ -118,7 +131,10 @@ pub fn compress(source: &[u8], strategy: &Strategy) -> Option<alloc::vec::Vec<u8
 /// One value being compressed.
 struct Search<'a> {
     source: &'a [u8],
-    last_ranks: [u16; MATCH_MAX + 1],
+    last_ranks: &'a [u16; MATCH_MAX + 1],
+    good_match: usize,
+    /// Whether no match of up to eight bytes ends a search, at no rank.
+    patient: bool,
     mask: u32,
 }
 
@@ -179,7 +195,7 @@ impl Search<'_> {
                 let distance = index.nearest(ticket, slot);
                 let mut found = (0, 0);
                 if distance <= at.min(DISTANCE_STOP - 1) {
-                    found = self.find(index, at, ticket, distance, hash.bucket(self.mask));
+                    found = self.find_any(index, at, ticket, distance, hash.bucket(self.mask));
                 }
                 if found.1 == 0 {
                     output.literal(source[at]);
@@ -189,12 +205,7 @@ impl Search<'_> {
                 } else {
                     output.tag(found.0, found.1);
                     let end = at + found.0;
-                    for entered in at..end.min(positions) {
-                        let four = four_bytes(source, entered);
-                        let ticket = base.wrapping_add(entered as u16);
-                        index.enter(ticket, crate::index::slot(four), hash.bucket(self.mask));
-                        hash.step(four, source.get(entered + 4).copied().unwrap_or_default());
-                    }
+                    self.enter_match(index, at, end.min(positions), base, &mut hash);
                     at = end;
                 }
             }
@@ -204,9 +215,89 @@ impl Search<'_> {
         true
     }
 
+    /// Enters the positions of a match.
+    #[inline(always)]
+    fn enter_match<const SIGNED: bool>(
+        &self,
+        index: &mut Index,
+        mut at: usize,
+        end: usize,
+        base: u16,
+        hash: &mut Rolling<SIGNED>,
+    ) {
+        let source = self.source;
+        // Four positions from each eight bytes.
+        while at + 4 <= end
+            && let Some(eight) = source[at..].first_chunk::<8>()
+        {
+            let eight = u64::from_le_bytes(*eight);
+            for i in 0..4 {
+                let four = (eight >> (8 * i)) as u32;
+                let ticket = base.wrapping_add(at as u16).wrapping_add(i);
+                index.enter(ticket, slot(four), hash.bucket(self.mask));
+                hash.step(four, (eight >> (8 * i + 32)) as u8);
+            }
+            at += 4;
+        }
+        while at < end {
+            let four = four_bytes(source, at);
+            index.enter(base.wrapping_add(at as u16), slot(four), hash.bucket(self.mask));
+            hash.step(four, source.get(at + 4).copied().unwrap_or_default());
+            at += 1;
+        }
+    }
+
     /// The match at `at`, first looked for at `distance`; its distance is 0 if there is none.
+    #[inline(always)]
+    fn find_any(
+        &self,
+        index: &Index,
+        at: usize,
+        ticket: u16,
+        distance: usize,
+        bucket: usize,
+    ) -> (usize, usize) {
+        if self.patient {
+            self.find(index, at, ticket, distance, bucket)
+        } else {
+            self.find_near_end(index, at, ticket, distance, bucket)
+        }
+    }
+
+    /// As `find_any`, for strategies where matches of up to eight bytes end no search.
     #[inline(never)]
     fn find(
+        &self,
+        index: &Index,
+        at: usize,
+        ticket: u16,
+        mut distance: usize,
+        bucket: usize,
+    ) -> (usize, usize) {
+        let source = self.source;
+        let reach = at.min(DISTANCE_STOP - 1);
+        let (mut best, mut best_distance) = (3, 0);
+        // Up to seven bytes never end a search, so ranks do not matter.
+        let Some(here) = eight_bytes(source, at) else {
+            return self.find_near_end(index, at, ticket, distance, bucket);
+        };
+        while distance <= reach {
+            let there = eight_bytes(source, at - distance).unwrap_or_default();
+            let unlike = here ^ there;
+            if unlike == 0 {
+                return self.find_long(index, at, ticket, distance, bucket);
+            }
+            let len = unlike.trailing_zeros() as usize / 8;
+            (best, best_distance) =
+                if len > best { (len, distance) } else { (best, best_distance) };
+            distance = index.farther(ticket, distance);
+        }
+        (best, best_distance)
+    }
+
+    /// As `find`, where fewer than eight bytes are left, or for strategies that end a search early.
+    #[inline(never)]
+    fn find_near_end(
         &self,
         index: &Index,
         at: usize,
@@ -219,26 +310,17 @@ impl Search<'_> {
         let four = four_bytes(here, 0);
         let reach = at.min(DISTANCE_STOP - 1);
         let (mut best, mut best_distance) = (3, 0);
-        // No match so far ends the search, so ranks do not matter.
         while distance <= reach {
-            let there = at - distance;
-            if four_bytes(source, there + best - 3) == four_bytes(here, best - 3) {
-                let len = common_len(here, &source[there..]);
+            let there = &source[at - distance..];
+            if four_bytes(there, 0) == four {
+                if best > 3 && index.rank(ticket, bucket, distance) > self.last_ranks[best] {
+                    break;
+                }
+                let len = common_len(here, there);
                 if len > best {
                     (best, best_distance) = (len, distance);
                     if best == here.len() {
                         break;
-                    }
-                    if self.last_ranks[best] != u16::MAX {
-                        return self.find_ranked(
-                            index,
-                            at,
-                            ticket,
-                            best,
-                            best_distance,
-                            bucket,
-                            four,
-                        );
                     }
                 }
             }
@@ -247,44 +329,45 @@ impl Search<'_> {
         (best, best_distance)
     }
 
-    /// A longer match than one that is long enough to end the search at some rank.
+    /// The longest match of eight bytes or more, the first of which is at `best_distance`.
     #[inline(never)]
-    #[expect(clippy::too_many_arguments, reason = "one loop of `find`, apart")]
-    fn find_ranked(
+    fn find_long(
         &self,
         index: &Index,
         at: usize,
         ticket: u16,
-        mut best: usize,
         mut best_distance: usize,
         bucket: usize,
-        four: u32,
     ) -> (usize, usize) {
         let source = self.source;
         let here = &source[at..source.len().min(at + MATCH_MAX)];
         let reach = at.min(DISTANCE_STOP - 1);
-        let mut distance = best_distance;
-        loop {
-            distance = index.farther(ticket, distance);
-            if distance > reach {
+        let mut best = 8 + common_len(&here[8..], &source[at - best_distance + 8..]);
+        if best == here.len() || best >= self.good_match {
+            return (best, best_distance);
+        }
+        let four = four_bytes(here, 0);
+        let mut last_rank = self.last_ranks[best];
+        // A longer match must agree in the four bytes that end where the best one does.
+        let (mut key_at, mut key) = (at + best - 3, four_bytes(here, best - 3));
+        let mut distance = index.farther(ticket, best_distance);
+        while distance <= reach {
+            let in_bucket = four_bytes(source, at - distance) == four;
+            if in_bucket & (index.rank(ticket, bucket, distance) > last_rank) {
                 break;
             }
-            let there = at - distance;
-            if four_bytes(source, there) != four {
-                continue;
-            }
-            if index.rank(ticket, bucket, distance) > self.last_ranks[best] {
-                break;
-            }
-            if four_bytes(source, there + best - 3) == four_bytes(here, best - 3) {
-                let len = common_len(here, &source[there..]);
+            if in_bucket & (four_bytes(source, key_at - distance) == key) {
+                let len = common_len(here, &source[at - distance..]);
                 if len > best {
                     (best, best_distance) = (len, distance);
                     if best == here.len() {
                         break;
                     }
+                    last_rank = self.last_ranks[best];
+                    (key_at, key) = (at + best - 3, four_bytes(here, best - 3));
                 }
             }
+            distance = index.farther(ticket, distance);
         }
         (best, best_distance)
     }
@@ -361,6 +444,12 @@ fn four_bytes(source: &[u8], at: usize) -> u32 {
     source[at..].first_chunk().map_or(0, |four| u32::from_le_bytes(*four))
 }
 
+/// The eight bytes from `at`, the first the lowest, if there are so many.
+#[inline(always)]
+fn eight_bytes(source: &[u8], at: usize) -> Option<u64> {
+    source[at..].first_chunk().map(|eight| u64::from_le_bytes(*eight))
+}
+
 /// How many bytes two slices have in common at their start.
 #[inline(always)]
 fn common_len(here: &[u8], there: &[u8]) -> usize {
@@ -431,13 +520,13 @@ impl<'a> Output<'a> {
         self.control |= self.bit;
         self.bit <<= 1;
         let short = (len.min(MATCH_LONG) - MATCH_MIN) as u8;
-        let tag = [((distance >> 8) as u8) << 4 | short, distance as u8];
-        self.target[self.len..self.len + 2].copy_from_slice(&tag);
-        self.len += 2;
-        if len >= MATCH_LONG {
-            self.target[self.len] = (len - MATCH_LONG) as u8;
-            self.len += 1;
+        let long = len.wrapping_sub(MATCH_LONG) as u8;
+        // The third byte is written at any rate; there is room, and the next item writes over it.
+        let tag = [((distance >> 8) as u8) << 4 | short, distance as u8, long];
+        if let Some(room) = self.target.get_mut(self.len..self.len + 3) {
+            room.copy_from_slice(&tag);
         }
+        self.len += 2 + usize::from(len >= MATCH_LONG);
     }
 
     /// Writes the last control byte and says how many bytes there are.

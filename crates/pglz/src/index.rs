@@ -26,12 +26,19 @@ pub(crate) struct Index {
     until_sweep: u16,
     /// By slot of four bytes, the ticket of the newest position.
     newest: [u16; SLOTS],
-    /// By ticket modulo its length, the ticket that was newest in the slot before.
-    previous: [u16; RING],
     /// By bucket, how many positions were ever entered, modulo 2^16.
     counts: [u16; BUCKETS],
-    /// By ticket modulo its length, what the count of its bucket was before.
-    ordinals: [u16; RING],
+    /// By ticket modulo its length, what was there before it.
+    ring: [Before; RING],
+}
+
+/// What a position found when it was entered.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    /// The ticket that was newest in its slot.
+    newest: u16,
+    /// The count of its bucket.
+    count: u16,
 }
 
 impl Index {
@@ -40,9 +47,8 @@ impl Index {
             next: SWEEP,
             until_sweep: SWEEP,
             newest: [0; SLOTS],
-            previous: [0; RING],
             counts: [0; BUCKETS],
-            ordinals: [0; RING],
+            ring: [Before { newest: 0, count: 0 }; RING],
         }
     }
 
@@ -77,10 +83,9 @@ impl Index {
     #[inline(always)]
     pub(crate) fn enter(&mut self, ticket: u16, slot: usize, bucket: usize) {
         let newest = &mut self.newest[slot % SLOTS];
-        self.previous[usize::from(ticket) % RING] = *newest;
-        *newest = ticket;
         let count = &mut self.counts[bucket % BUCKETS];
-        self.ordinals[usize::from(ticket) % RING] = *count;
+        self.ring[usize::from(ticket) % RING] = Before { newest: *newest, count: *count };
+        *newest = ticket;
         *count = count.wrapping_add(1);
     }
 
@@ -94,14 +99,14 @@ impl Index {
     #[inline(always)]
     pub(crate) fn farther(&self, ticket: u16, distance: usize) -> usize {
         let there = ticket.wrapping_sub(distance as u16);
-        usize::from(ticket.wrapping_sub(self.previous[usize::from(there) % RING]))
+        usize::from(ticket.wrapping_sub(self.ring[usize::from(there) % RING].newest))
     }
 
     /// How many positions of `ticket`'s bucket are newer than the one at `distance`, which is in it.
     #[inline(always)]
     pub(crate) fn rank(&self, ticket: u16, bucket: usize, distance: usize) -> u16 {
         let there = ticket.wrapping_sub(distance as u16);
-        let entered = self.ordinals[usize::from(there) % RING].wrapping_add(1);
+        let entered = self.ring[usize::from(there) % RING].count.wrapping_add(1);
         self.counts[bucket % BUCKETS].wrapping_sub(entered)
     }
 }
