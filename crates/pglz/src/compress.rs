@@ -18,8 +18,9 @@
     clippy::cast_possible_truncation,
     reason = "lengths to 273, distances to 4094, their bytes"
 )]
+use crate::block::{BLOCK, Block, slot_of};
 use crate::format::{DISTANCE_STOP, MATCH_LONG, MATCH_MAX, MATCH_MIN};
-use crate::index::{Index, slot};
+use crate::index::Index;
 use crate::strategy::Limits;
 use crate::{CharSign, PglzError, Strategy, maximum_output_size, naive};
 
@@ -30,6 +31,7 @@ use crate::{CharSign, PglzError, Strategy, maximum_output_size, naive};
 pub struct Compressor {
     sign: CharSign,
     index: Index,
+    block: Block,
     /// The strategy's numbers that `last_ranks` was made for.
     ranks_for: (u32, u32),
     last_ranks: [u16; MATCH_MAX + 1],
@@ -45,7 +47,13 @@ impl Compressor {
     /// A compressor whose bytes are those of a server where `char` is as named.
     #[must_use]
     pub const fn with_char_sign(sign: CharSign) -> Self {
-        Self { sign, index: Index::new(), ranks_for: (0, 0), last_ranks: [0; MATCH_MAX + 1] }
+        Self {
+            sign,
+            index: Index::new(),
+            block: Block::new(),
+            ranks_for: (0, 0),
+            last_ranks: [0; MATCH_MAX + 1],
+        }
     }
 
     /// Compresses `source` into `target` and says how many bytes the stream has, or `None` where
@@ -104,11 +112,9 @@ impl Compressor {
             good_match: limits.good_match as usize,
             patient: self.last_ranks[8] == u16::MAX,
             mask: bucket_count(source.len()) - 1,
+            sign: self.sign,
         };
-        match self.sign {
-            CharSign::Signed => search.run::<true>(&mut self.index, limits, target),
-            CharSign::Unsigned => search.run::<false>(&mut self.index, limits, target),
-        }
+        search.run(&mut self.index, &mut self.block, limits, target)
     }
 }
 
@@ -135,26 +141,26 @@ struct Search<'a> {
     good_match: usize,
     /// Whether no match of up to eight bytes ends a search, at no rank.
     patient: bool,
-    mask: u32,
+    mask: u16,
+    sign: CharSign,
 }
 
 impl Search<'_> {
-    fn run<const SIGNED: bool>(
+    fn run(
         &self,
         index: &mut Index,
+        block: &mut Block,
         limits: &Limits,
         target: &mut [u8],
     ) -> Option<usize> {
-        let mut output = Output::new(target, limits);
-        let mut at = 0;
-        let entered = self.run_indexed::<SIGNED>(index, &mut output, &mut at);
         let source = self.source;
-        while entered && at < source.len() {
+        let mut output = Output::new(target, limits);
+        let mut at = self.run_blocks(index, block, &mut output)?;
+        while at < source.len() {
             if output.is_over() {
                 return None;
             }
-            let near =
-                if at + 3 == source.len() { self.find_last::<SIGNED>(index, at) } else { None };
+            let near = if at + 3 == source.len() { self.find_last(index, at) } else { None };
             if let Some(distance) = near {
                 output.tag(3, distance);
                 at += 3;
@@ -164,107 +170,58 @@ impl Search<'_> {
             }
         }
         let len = output.finish();
-        (at >= source.len() && len < limits.output_limit).then_some(len)
+        (len < limits.output_limit).then_some(len)
     }
 
-    /// All positions that four bytes start from; `false` if the limit was reached.
-    fn run_indexed<const SIGNED: bool>(
+    /// All positions that four bytes start from; the position it got to, or `None` if it gave up.
+    fn run_blocks(
         &self,
         index: &mut Index,
+        block: &mut Block,
         output: &mut Output<'_>,
-        at_out: &mut usize,
-    ) -> bool {
+    ) -> Option<usize> {
         let source = self.source;
-        let mut hash = Rolling::<SIGNED>::new(source);
         let positions = source.len().saturating_sub(3);
         let mut at = 0;
-        let mut from = 0;
-        while at < positions {
-            let (base, room) = index.advance(at - from);
-            from = at;
-            let base = base.wrapping_sub(at as u16);
-            let stop = positions.min(at + room - MATCH_MAX);
-            while at < stop {
+        let mut start = 0;
+        while start < positions {
+            let end = positions.min(start + BLOCK);
+            block.hash(&source[start..], end - start, self.mask, self.sign);
+            let first = index.ticket();
+            let ticket = |at: usize| first.wrapping_add((at - start) as u16);
+            // A match of the block before may reach into this one, or beyond it.
+            index.enter_all(first, block, 0..at.min(end) - start);
+            while at < end {
                 if output.is_over() {
-                    index.advance(at - from);
-                    return false;
+                    index.advance(at - start);
+                    return None;
                 }
-                let four = four_bytes(source, at);
-                let ticket = base.wrapping_add(at as u16);
-                let slot = slot(four);
-                let distance = index.nearest(ticket, slot);
-                let mut found = (0, 0);
+                let (slot, bucket) =
+                    (block.slots[(at - start) % BLOCK], block.buckets[(at - start) % BLOCK]);
+                let distance = index.nearest(ticket(at), slot);
+                let mut found = Found::NONE;
                 if distance <= at.min(DISTANCE_STOP - 1) {
-                    found = self.find_any(index, at, ticket, distance, hash.bucket(self.mask));
+                    found = self.find(index, at, ticket(at), distance, bucket);
                 }
-                if found.1 == 0 {
+                if found.distance == 0 {
                     output.literal(source[at]);
-                    index.enter(ticket, slot, hash.bucket(self.mask));
-                    hash.step(four, source.get(at + 4).copied().unwrap_or_default());
+                    index.enter(ticket(at), slot, bucket);
                     at += 1;
                 } else {
-                    output.tag(found.0, found.1);
-                    let end = at + found.0;
-                    self.enter_match(index, at, end.min(positions), base, &mut hash);
-                    at = end;
+                    let len = usize::from(found.len);
+                    output.tag(len, usize::from(found.distance));
+                    let stop = end.min(at + len);
+                    index.enter_all(ticket(at), block, at - start..stop - start);
+                    at += len;
                 }
             }
+            index.advance(end - start);
+            start = end;
         }
-        index.advance(at.min(positions) - from);
-        *at_out = at;
-        true
+        Some(at)
     }
 
-    /// Enters the positions of a match.
-    #[inline(always)]
-    fn enter_match<const SIGNED: bool>(
-        &self,
-        index: &mut Index,
-        mut at: usize,
-        end: usize,
-        base: u16,
-        hash: &mut Rolling<SIGNED>,
-    ) {
-        let source = self.source;
-        // Four positions from each eight bytes.
-        while at + 4 <= end
-            && let Some(eight) = source[at..].first_chunk::<8>()
-        {
-            let eight = u64::from_le_bytes(*eight);
-            for i in 0..4 {
-                let four = (eight >> (8 * i)) as u32;
-                let ticket = base.wrapping_add(at as u16).wrapping_add(i);
-                index.enter(ticket, slot(four), hash.bucket(self.mask));
-                hash.step(four, (eight >> (8 * i + 32)) as u8);
-            }
-            at += 4;
-        }
-        while at < end {
-            let four = four_bytes(source, at);
-            index.enter(base.wrapping_add(at as u16), slot(four), hash.bucket(self.mask));
-            hash.step(four, source.get(at + 4).copied().unwrap_or_default());
-            at += 1;
-        }
-    }
-
-    /// The match at `at`, first looked for at `distance`; its distance is 0 if there is none.
-    #[inline(always)]
-    fn find_any(
-        &self,
-        index: &Index,
-        at: usize,
-        ticket: u16,
-        distance: usize,
-        bucket: usize,
-    ) -> (usize, usize) {
-        if self.patient {
-            self.find(index, at, ticket, distance, bucket)
-        } else {
-            self.find_near_end(index, at, ticket, distance, bucket)
-        }
-    }
-
-    /// As `find_any`, for strategies where matches of up to eight bytes end no search.
+    /// The match at `at`, first looked for at `distance`.
     #[inline(never)]
     fn find(
         &self,
@@ -272,39 +229,42 @@ impl Search<'_> {
         at: usize,
         ticket: u16,
         mut distance: usize,
-        bucket: usize,
-    ) -> (usize, usize) {
+        bucket: u16,
+    ) -> Found {
         let source = self.source;
         let reach = at.min(DISTANCE_STOP - 1);
-        let (mut best, mut best_distance) = (3, 0);
-        // Up to seven bytes never end a search, so ranks do not matter.
-        let Some(here) = eight_bytes(source, at) else {
-            return self.find_near_end(index, at, ticket, distance, bucket);
+        let Some(here) = eight_bytes(source, at).filter(|_| self.patient) else {
+            return self.find_plain(index, at, ticket, distance, bucket);
         };
-        while distance <= reach {
+        // Up to seven bytes never end a search, so ranks do not matter.
+        let (mut best, mut best_distance) = (3, 0);
+        loop {
             let there = eight_bytes(source, at - distance).unwrap_or_default();
             let unlike = here ^ there;
             if unlike == 0 {
                 return self.find_long(index, at, ticket, distance, bucket);
             }
-            let len = unlike.trailing_zeros() as usize / 8;
+            let len = unlike.trailing_zeros() / 8;
             (best, best_distance) =
                 if len > best { (len, distance) } else { (best, best_distance) };
             distance = index.farther(ticket, distance);
+            if distance > reach {
+                break;
+            }
         }
-        (best, best_distance)
+        Found::new(best as usize, best_distance)
     }
 
     /// As `find`, where fewer than eight bytes are left, or for strategies that end a search early.
     #[inline(never)]
-    fn find_near_end(
+    fn find_plain(
         &self,
         index: &Index,
         at: usize,
         ticket: u16,
         mut distance: usize,
-        bucket: usize,
-    ) -> (usize, usize) {
+        bucket: u16,
+    ) -> Found {
         let source = self.source;
         let here = &source[at..source.len().min(at + MATCH_MAX)];
         let four = four_bytes(here, 0);
@@ -326,7 +286,7 @@ impl Search<'_> {
             }
             distance = index.farther(ticket, distance);
         }
-        (best, best_distance)
+        Found::new(best, best_distance)
     }
 
     /// The longest match of eight bytes or more, the first of which is at `best_distance`.
@@ -337,14 +297,14 @@ impl Search<'_> {
         at: usize,
         ticket: u16,
         mut best_distance: usize,
-        bucket: usize,
-    ) -> (usize, usize) {
+        bucket: u16,
+    ) -> Found {
         let source = self.source;
         let here = &source[at..source.len().min(at + MATCH_MAX)];
         let reach = at.min(DISTANCE_STOP - 1);
         let mut best = 8 + common_len(&here[8..], &source[at - best_distance + 8..]);
         if best == here.len() || best >= self.good_match {
-            return (best, best_distance);
+            return Found::new(best, best_distance);
         }
         let four = four_bytes(here, 0);
         let mut last_rank = self.last_ranks[best];
@@ -369,24 +329,24 @@ impl Search<'_> {
             }
             distance = index.farther(ticket, distance);
         }
-        (best, best_distance)
+        Found::new(best, best_distance)
     }
 
     /// The distance of a match for the last three bytes, which are hashed by their first alone.
     ///
     /// Four bytes that start with these three share their bucket for one value of the fourth at most.
-    fn find_last<const SIGNED: bool>(&self, index: &Index, at: usize) -> Option<usize> {
+    fn find_last(&self, index: &Index, at: usize) -> Option<usize> {
         let &[a, b, c] = self.source.get(at..)? else { return None };
-        let char = |byte| widen::<SIGNED>(byte);
-        let fourth = (char(a) ^ char(a) << 6 ^ char(b) << 4 ^ char(c) << 2) & self.mask;
+        let char = |byte| self.sign.widen(byte).cast_unsigned() & 0xffff;
+        let fourth = (char(a) ^ char(a) << 6 ^ char(b) << 4 ^ char(c) << 2) & u32::from(self.mask);
         #[expect(clippy::cast_possible_truncation, reason = "its low byte, checked next")]
         let d = fourth as u8;
-        if char(d) & self.mask != fourth {
+        if char(d) & u32::from(self.mask) != fourth {
             return None;
         }
         let four = u32::from_le_bytes([a, b, c, d]);
         let ticket = index.ticket();
-        let mut distance = index.nearest(ticket, slot(four));
+        let mut distance = index.nearest(ticket, slot_of([a, b, c, d]));
         while distance <= at.min(DISTANCE_STOP - 1) {
             if four_bytes(self.source, at - distance) == four {
                 return Some(distance);
@@ -397,38 +357,25 @@ impl Search<'_> {
     }
 }
 
-/// PostgreSQL's hash of four bytes, before the mask, moved along the source.
-struct Rolling<const SIGNED: bool>(u32);
-
-impl<const SIGNED: bool> Rolling<SIGNED> {
-    fn new(source: &[u8]) -> Self {
-        let first = source.first_chunk::<4>().copied().unwrap_or_default();
-        Self(first.iter().fold(0, |hash, &byte| hash << 2 ^ widen::<SIGNED>(byte)))
-    }
-
-    /// From the hash of `four` to that of its last three bytes and `next`.
-    ///
-    /// The first byte, now 8 bits up, drops out, with whatever its sign put above it; bits from 13 on
-    /// are never looked at.
-    #[inline(always)]
-    fn step(&mut self, four: u32, next: u8) {
-        self.0 = self.0 << 2 ^ four << 8 ^ widen::<SIGNED>(next);
-    }
-
-    #[inline(always)]
-    fn bucket(&self, mask: u32) -> usize {
-        (self.0 & mask) as usize
-    }
+/// A match, or none: packed, to be handed back in a register.
+#[derive(Clone, Copy)]
+struct Found {
+    len: u16,
+    /// 0 if there is none.
+    distance: u16,
 }
 
-/// A byte as C widens it to `int`.
-#[inline(always)]
-fn widen<const SIGNED: bool>(byte: u8) -> u32 {
-    if SIGNED { (i32::from(byte.cast_signed())).cast_unsigned() } else { u32::from(byte) }
+impl Found {
+    const NONE: Self = Self { len: 0, distance: 0 };
+
+    #[inline(always)]
+    const fn new(len: usize, distance: usize) -> Self {
+        Self { len: len as u16, distance: distance as u16 }
+    }
 }
 
 /// How many buckets PostgreSQL takes for a source.
-const fn bucket_count(source_len: usize) -> u32 {
+const fn bucket_count(source_len: usize) -> u16 {
     match source_len {
         ..128 => 512,
         128..256 => 1024,

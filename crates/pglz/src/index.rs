@@ -1,10 +1,11 @@
 //! Which earlier positions start with the same four bytes as a given one, and how many of its bucket
 //! lie between.
 #![expect(clippy::cast_possible_truncation, reason = "tickets and distances are modulo 2^16")]
+use core::ops::Range;
+
+use crate::block::{Block, SLOTS};
 use crate::format::DISTANCE_STOP;
 
-/// Slots of the table of newest positions.
-const SLOTS: usize = 4096;
 /// Positions that can be looked back on, rounded up to a power of two.
 const RING: usize = 4096;
 const _: () = assert!(RING > DISTANCE_STOP);
@@ -52,20 +53,19 @@ impl Index {
         }
     }
 
-    /// The ticket of a value's position 0, and how many positions may be entered, at least 8192, before
-    /// the next call. Says first how many were entered since the last.
-    pub(crate) fn advance(&mut self, entered: usize) -> (u16, usize) {
-        self.next = self.next.wrapping_add(entered as u16);
-        self.until_sweep -= entered as u16;
-        if self.until_sweep < SWEEP / 2 {
-            self.sweep();
-        }
-        (self.next, usize::from(self.until_sweep))
-    }
-
-    /// The ticket of the next position to be entered, right after [`advance`](Self::advance).
+    /// The ticket of the next position to be entered.
+    #[inline(always)]
     pub(crate) const fn ticket(&self) -> u16 {
         self.next
+    }
+
+    /// Says that so many positions were entered, at most 4096 since the last call.
+    pub(crate) fn advance(&mut self, entered: usize) {
+        self.next = self.next.wrapping_add(entered as u16);
+        self.until_sweep -= entered as u16;
+        if self.until_sweep < RING as u16 {
+            self.sweep();
+        }
     }
 
     #[cold]
@@ -81,18 +81,29 @@ impl Index {
 
     /// Enters a position.
     #[inline(always)]
-    pub(crate) fn enter(&mut self, ticket: u16, slot: usize, bucket: usize) {
-        let newest = &mut self.newest[slot % SLOTS];
-        let count = &mut self.counts[bucket % BUCKETS];
+    pub(crate) fn enter(&mut self, ticket: u16, slot: u16, bucket: u16) {
+        let newest = &mut self.newest[usize::from(slot) % SLOTS];
+        let count = &mut self.counts[usize::from(bucket) % BUCKETS];
         self.ring[usize::from(ticket) % RING] = Before { newest: *newest, count: *count };
         *newest = ticket;
         *count = count.wrapping_add(1);
     }
 
+    /// Enters some positions of a block, the first of them with this ticket.
+    #[inline(always)]
+    pub(crate) fn enter_all(&mut self, first: u16, block: &Block, positions: Range<usize>) {
+        let hashes = block.slots[positions.clone()].iter().zip(&block.buckets[positions]);
+        let mut ticket = first;
+        for (&slot, &bucket) in hashes {
+            self.enter(ticket, slot, bucket);
+            ticket = ticket.wrapping_add(1);
+        }
+    }
+
     /// The distance from `ticket`, not yet entered, to the newest one in its slot.
     #[inline(always)]
-    pub(crate) fn nearest(&self, ticket: u16, slot: usize) -> usize {
-        usize::from(ticket.wrapping_sub(self.newest[slot % SLOTS]))
+    pub(crate) fn nearest(&self, ticket: u16, slot: u16) -> usize {
+        usize::from(ticket.wrapping_sub(self.newest[usize::from(slot) % SLOTS]))
     }
 
     /// The distance from `ticket` to the one before `distance` in the same slot.
@@ -104,15 +115,9 @@ impl Index {
 
     /// How many positions of `ticket`'s bucket are newer than the one at `distance`, which is in it.
     #[inline(always)]
-    pub(crate) fn rank(&self, ticket: u16, bucket: usize, distance: usize) -> u16 {
+    pub(crate) fn rank(&self, ticket: u16, bucket: u16, distance: usize) -> u16 {
         let there = ticket.wrapping_sub(distance as u16);
         let entered = self.ring[usize::from(there) % RING].count.wrapping_add(1);
-        self.counts[bucket % BUCKETS].wrapping_sub(entered)
+        self.counts[usize::from(bucket) % BUCKETS].wrapping_sub(entered)
     }
-}
-
-/// The slot of four bytes.
-#[inline(always)]
-pub(crate) fn slot(four: u32) -> usize {
-    (four.wrapping_mul(0x9e37_79b1) >> 20) as usize
 }

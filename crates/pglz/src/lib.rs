@@ -9,6 +9,7 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+mod block;
 mod bound;
 mod char_sign;
 mod compress;
