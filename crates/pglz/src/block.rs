@@ -2,6 +2,7 @@
 //!
 //! One after the other each hash would cost as much as the rest of what a position needs; in a loop
 //! without branches over bytes next to each other the compiler does eight at a time.
+#![expect(clippy::cast_possible_truncation, reason = "a char fits 16 bits")]
 use crate::CharSign;
 
 /// Positions in a block.
@@ -36,48 +37,51 @@ impl Block {
                 padded[..rest.len()].copy_from_slice(rest);
                 &padded
             });
-            hash_slots(bytes, slots);
             match sign {
                 CharSign::Signed => {
-                    hash_buckets(bytes, buckets, mask, |byte| i16::from(byte.cast_signed()))
+                    hash(bytes, slots, buckets, mask, |byte| i16::from(byte.cast_signed()))
                 }
-                CharSign::Unsigned => hash_buckets(bytes, buckets, mask, i16::from),
+                CharSign::Unsigned => hash(bytes, slots, buckets, mask, i16::from),
             }
         }
     }
 }
 
-/// PostgreSQL's hash. It is an `int` there; the mask keeps at most 13 bits, so 16 are enough here.
+/// Both hashes of each position.
 #[inline(always)]
-fn hash_buckets(
+fn hash(
     bytes: &[u8; STRETCH_BYTES],
+    slots: &mut [u16],
     buckets: &mut [u16],
     mask: u16,
     char: impl Fn(u8) -> i16,
 ) {
-    for (i, bucket) in buckets.iter_mut().enumerate().take(STRETCH) {
-        let hash = char(bytes[i]) << 6
-            ^ char(bytes[i + 1]) << 4
-            ^ char(bytes[i + 2]) << 2
-            ^ char(bytes[i + 3]);
-        *bucket = hash.cast_unsigned() & mask;
+    for (i, (slot, bucket)) in slots.iter_mut().zip(buckets).enumerate().take(STRETCH) {
+        let four = [char(bytes[i]), char(bytes[i + 1]), char(bytes[i + 2]), char(bytes[i + 3])];
+        *slot = slot_of(four);
+        *bucket = full_bucket(four) & mask;
     }
 }
 
-/// A hash of our own, of two halves with two odd numbers. Its high bits are the good ones.
+/// PostgreSQL's hash. It is an `int` there; the mask keeps at most 13 bits, so 16 are enough here.
 #[inline(always)]
-fn hash_slots(bytes: &[u8; STRETCH_BYTES], slots: &mut [u16]) {
-    for (i, slot) in slots.iter_mut().enumerate().take(STRETCH) {
-        *slot = slot_of([bytes[i], bytes[i + 1], bytes[i + 2], bytes[i + 3]]);
-    }
+const fn full_bucket(four: [i16; 4]) -> u16 {
+    (four[0] << 6 ^ four[1] << 4 ^ four[2] << 2 ^ four[3]).cast_unsigned()
+}
+
+/// A hash of our own: a sum of products with odd numbers, whose high bits are the good ones.
+#[inline(always)]
+const fn slot_of(four: [i16; 4]) -> u16 {
+    let first = four[0].cast_unsigned().wrapping_mul(0x9e37);
+    let second = four[1].cast_unsigned().wrapping_mul(0x79b5);
+    let third = four[2].cast_unsigned().wrapping_mul(0xc2b3);
+    let fourth = four[3].cast_unsigned().wrapping_mul(0x58a7);
+    first.wrapping_add(second).wrapping_add(third).wrapping_add(fourth) >> SLOT_SHIFT
 }
 
 /// The slot of four bytes.
-#[inline(always)]
-pub(crate) fn slot_of(four: [u8; 4]) -> u16 {
-    let low = u16::from_le_bytes([four[0], four[1]]);
-    let high = u16::from_le_bytes([four[2], four[3]]);
-    low.wrapping_mul(0x9e37).wrapping_add(high.wrapping_mul(0x79b5)) >> SLOT_SHIFT
+pub(crate) fn slot(four: [u8; 4], sign: CharSign) -> u16 {
+    slot_of(four.map(|byte| sign.widen(byte) as i16))
 }
 
 /// Slots are what is left of 16 bits.

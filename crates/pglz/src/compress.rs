@@ -9,16 +9,30 @@
 //!
 //! Where this code departs from C, and why the bytes stay equal:
 //!
-//! - C keeps 4096 list entries and unlinks the oldest to reuse it. Here `previous` is a ring over
-//!   positions and nothing is unlinked: an entry is overwritten 4096 positions later, and every search
-//!   stops one short of that distance.
-//! - C clears its table for each value. Here positions carry an offset that grows from value to value,
-//!   so whatever an earlier value left behind is too far away to be looked at.
+//! - **Chains of equal fours.** Two positions in one bucket that share three bytes share the fourth as
+//!   well: it enters the hash unshifted, so its low bits would tell them apart. So every match C finds
+//!   has four bytes at least, and only positions that start with the same four need be looked at. The
+//!   last three bytes of a value are hashed by their first alone; they are the one exception.
+//! - **Ranks instead of a walk.** What is good enough falls with each position that C visits, and it
+//!   visits those that only share the bucket too. How many those were is the difference of two counts:
+//!   of the bucket now, and of the bucket when the candidate was entered. A table says, for each length
+//!   of the best match so far, up to which rank a better one is still taken.
+//! - **Short matches first.** What is good enough never falls below 9 in the default strategy and 16 in
+//!   the other, so matches of up to seven bytes never end a search: among them the longest and nearest
+//!   wins, whatever their ranks. Eight bytes are compared at once, and ranks looked at only from there.
+//! - **No list surgery.** C keeps 4096 list entries and unlinks the oldest to reuse it. Here a ring over
+//!   positions is overwritten 4096 positions later, and every search stops one short of that.
+//! - **No clearing.** C clears its table for each value. Here positions are counted on from value to
+//!   value, and a search stops at the start of its own.
+//! - **Hashes by the block**, for positions side by side.
+//!
+//! A strategy under which matches of less than four bytes can end a search goes to the naive compressor:
+//! `match_size_drop` of 25 or more does that.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "lengths to 273, distances to 4094, their bytes"
 )]
-use crate::block::{BLOCK, Block, slot_of};
+use crate::block::{BLOCK, Block, slot};
 use crate::format::{DISTANCE_STOP, MATCH_LONG, MATCH_MAX, MATCH_MIN};
 use crate::index::Index;
 use crate::strategy::Limits;
@@ -26,7 +40,7 @@ use crate::{CharSign, PglzError, Strategy, maximum_output_size, naive};
 
 /// A compressor that keeps its tables from value to value and never clears them.
 ///
-/// About 48 KiB, all inline: it needs no allocator and can live in a `static`.
+/// About 50 KiB, all inline: it needs no allocator and can live in a `static`.
 #[derive(Clone, Debug)]
 pub struct Compressor {
     sign: CharSign,
@@ -236,10 +250,11 @@ impl Search<'_> {
         let Some(here) = eight_bytes(source, at).filter(|_| self.patient) else {
             return self.find_plain(index, at, ticket, distance, bucket);
         };
+        let window = &source[at - reach..at + 8];
         // Up to seven bytes never end a search, so ranks do not matter.
         let (mut best, mut best_distance) = (3, 0);
         loop {
-            let there = eight_bytes(source, at - distance).unwrap_or_default();
+            let there = eight_bytes(window, reach - distance).unwrap_or_default();
             let unlike = here ^ there;
             if unlike == 0 {
                 return self.find_long(index, at, ticket, distance, bucket);
@@ -346,7 +361,7 @@ impl Search<'_> {
         }
         let four = u32::from_le_bytes([a, b, c, d]);
         let ticket = index.ticket();
-        let mut distance = index.nearest(ticket, slot_of([a, b, c, d]));
+        let mut distance = index.nearest(ticket, slot([a, b, c, d], self.sign));
         while distance <= at.min(DISTANCE_STOP - 1) {
             if four_bytes(self.source, at - distance) == four {
                 return Some(distance);

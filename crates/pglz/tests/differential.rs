@@ -1,5 +1,6 @@
 //! The fast codec against the naive one, over inputs of many shapes: the same streams, the same
 //! refusals, the same verdicts, the same bytes.
+#![cfg(feature = "alloc")]
 #![expect(clippy::cast_possible_truncation, reason = "small numbers of a test")]
 use pgtoast_pglz::{
     CharSign, Compressor, Strategy, decompress, decompress_prefix, maximum_compressed_size,

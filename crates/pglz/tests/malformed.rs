@@ -1,5 +1,6 @@
 //! Every way a stream can be wrong, and where the error says it is. A reader that trusted such bytes
 //! once looped for ever on a distance of zero, and another read before its buffer.
+#![cfg(feature = "alloc")]
 #![expect(clippy::cast_possible_truncation, reason = "small numbers of a test")]
 use pgtoast_pglz::{
     PglzError, decompress, decompress_append, decompress_prefix, decompress_to_vec, naive, safe,

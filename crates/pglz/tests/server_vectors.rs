@@ -2,6 +2,7 @@
 //!
 //! A compressed datum is 4 bytes `total_len << 2 | 2`, 4 bytes value length, and the stream; all
 //! little-endian, method bits 0 for pglz.
+#![cfg(feature = "alloc")]
 #![expect(clippy::cast_possible_truncation, reason = "small numbers of a test")]
 use md5::{Digest, Md5};
 use pgtoast_pglz::{
