@@ -1,7 +1,7 @@
 //! The tables a command ends with, and the one line after them that machines read.
 use std::time::Duration;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 /// One line of the first table.
 #[derive(Debug, Default, PartialEq)]
@@ -129,10 +129,17 @@ impl Report {
     }
 }
 
+/// How wide a table is where there is no terminal to ask, in a log.
+const LOG_WIDTH: u16 = 140;
+
 /// An empty table in the one style there is.
 pub(crate) fn table<const COLUMNS: usize>(header: [&str; COLUMNS]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_FULL_CONDENSED).set_header(header);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    if !table.is_tty() {
+        table.set_width(LOG_WIDTH);
+    }
     table
 }
 
