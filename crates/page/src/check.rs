@@ -86,17 +86,15 @@ impl Page<'_> {
     /// The line pointers of a heap page whose header is sound.
     fn check_items(&self, report: &mut impl FnMut(PageError)) {
         // Items are placed from the end of the page down, so in most pages each ends where the one
-        // before starts, and nothing need be remembered. `end` is where the lowest so far starts.
+        // before starts, and nothing need be remembered. `end` is where the last one started.
         let mut end = self.page_bytes();
         let mut in_order = true;
         for (item, pointer) in self.items() {
-            match self.check_item(item, pointer) {
-                Err(error) => report(error),
-                Ok(()) if pointer.state() == LineState::Normal => {
-                    in_order &= pointer.offset() + pointer.len() <= end;
-                    end = pointer.offset();
-                }
-                Ok(()) => {}
+            if self.is_sound_tuple(pointer) {
+                in_order &= pointer.offset() + pointer.len() <= end;
+                end = pointer.offset();
+            } else if let Err(error) = self.check_item(item, pointer) {
+                report(error);
             }
         }
         if !in_order {
@@ -104,7 +102,19 @@ impl Page<'_> {
         }
     }
 
-    /// One line pointer by itself.
+    /// Whether a line pointer leads to a tuple that is sound by itself: what
+    /// [`check_item`](Self::check_item) has nothing to say about.
+    #[inline]
+    fn is_sound_tuple(&self, pointer: LinePointer) -> bool {
+        let (offset, len) = (pointer.offset(), pointer.len());
+        pointer.state() == LineState::Normal
+            && usize::from(offset).is_multiple_of(MAXALIGN)
+            && offset >= self.header().upper()
+            && offset + len <= self.header().special()
+            && len >= TupleHeader::MIN_TUPLE_LEN
+    }
+
+    /// What is wrong with one line pointer by itself.
     fn check_item(&self, number: OffsetNumber, pointer: LinePointer) -> Result<(), PageError> {
         let item = number.get();
         let (offset, len) = (pointer.offset(), pointer.len());
@@ -143,9 +153,9 @@ impl Page<'_> {
     /// Items that share bytes with an earlier one, among those that are sound by themselves.
     fn check_overlaps(&self, report: &mut impl FnMut(PageError)) {
         let mut taken = Taken::default();
-        for (item, pointer) in self.sound_items() {
+        for (item, pointer) in self.sound_tuples() {
             if let Some(unit) = taken.take(units(pointer)) {
-                let mut earlier = self.sound_items().take_while(|(other, _)| *other < item);
+                let mut earlier = self.sound_tuples().take_while(|(other, _)| *other < item);
                 let other = earlier.find(|(_, other)| units(*other).contains(&unit));
                 let other = other.map_or(item, |(other, _)| other).get();
                 report(PageError::ItemOverlap { item: item.get(), other });
@@ -153,10 +163,8 @@ impl Page<'_> {
         }
     }
 
-    fn sound_items(&self) -> impl Iterator<Item = (OffsetNumber, LinePointer)> {
-        self.items().filter(|(item, pointer)| {
-            pointer.state() == LineState::Normal && self.check_item(*item, *pointer).is_ok()
-        })
+    fn sound_tuples(&self) -> impl Iterator<Item = (OffsetNumber, LinePointer)> {
+        self.items().filter(|(_, pointer)| self.is_sound_tuple(*pointer))
     }
 }
 

@@ -8,6 +8,8 @@
 //! A heap page has no special space: `special` is the block size. An index page keeps its links there.
 //!
 //! Source: `bufpage.h`, `bufpage.c` (REL_18).
+use core::fmt;
+
 use pgtoast_base::{BlockSize, MAXALIGN, OffsetNumber};
 use zerocopy::FromBytes;
 
@@ -18,7 +20,7 @@ use crate::{LinePointer, LineState, PageError, PageFlags, PageHeader};
 /// Nothing here trusts the bytes: on any page at all each method gives an answer or an error, so
 /// what is left of a broken page can be read too. [`parse`](Self::parse) holds the page to what a
 /// server asks of it when it reads it, [`check`](Self::check) to what a server that is well writes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Page<'a> {
     bytes: &'a [u8],
     header: &'a PageHeader,
@@ -231,6 +233,13 @@ impl<'a> Page<'a> {
             blocks.iter().position(|block| block.iter().fold(0, |all, byte| all | byte) != 0)?;
         let start = block * 64;
         self.bytes[start..].iter().position(|byte| *byte != 0).map(|at| start + at)
+    }
+}
+
+impl fmt::Debug for Page<'_> {
+    /// The header alone: nobody reads thousands of bytes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Page").field("header", self.header).finish_non_exhaustive()
     }
 }
 

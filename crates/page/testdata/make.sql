@@ -24,7 +24,7 @@ INSERT INTO forms VALUES
 -- A value out of line, its chunks stored as they are.
 CREATE TABLE outside (id int4, value text);
 ALTER TABLE outside ALTER value SET STORAGE EXTERNAL;
-INSERT INTO outside SELECT 1, string_agg(md5(g::text), '' ORDER BY g) FROM generate_series(1, 250) g;
+INSERT INTO outside SELECT 1, string_agg(md5(g::text), '' ORDER BY g) FROM generate_series(1, 500) g;
 
 -- Line pointers of every state, out of order in the page.
 CREATE TABLE chain (id int4 PRIMARY KEY, note text);

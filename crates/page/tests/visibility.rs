@@ -335,8 +335,8 @@ fn a_new_snapshot_sees_the_tuples_that_the_server_showed() {
         *states.entry(header.vacuum_state(oldest, &status)).or_insert(0) += 1;
     }
     assert_eq!(visible, include_str!("../testdata/states.visible"));
-    // Two deleted, one replaced, two rolled back or replaced under a lock; the prepared transaction
-    // made two and is about to delete two.
+    // Dead are two deleted ones, one replaced and one rolled back; recently dead is the one replaced
+    // under a lock. The prepared transaction inserted two and is about to end two.
     let expected = [
         (VacuumState::Dead, 4),
         (VacuumState::DeleteInProgress, 2),
