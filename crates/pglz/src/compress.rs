@@ -33,9 +33,11 @@
     reason = "lengths to 273, distances to 4094, their bytes"
 )]
 use crate::block::{BLOCK, Block, slot};
-use crate::format::{DISTANCE_STOP, MATCH_LONG, MATCH_MAX, MATCH_MIN};
+use crate::format::{DISTANCE_STOP, MATCH_MAX};
 use crate::index::Index;
+use crate::output::Output;
 use crate::strategy::Limits;
+use crate::words::{common_len, eight_bytes, four_bytes};
 use crate::{CharSign, PglzError, Strategy, maximum_output_size, naive};
 
 /// A compressor that keeps its tables from value to value and never clears them.
@@ -168,7 +170,7 @@ impl Search<'_> {
         target: &mut [u8],
     ) -> Option<usize> {
         let source = self.source;
-        let mut output = Output::new(target, limits);
+        let mut output = Output::new(target, limits.output_limit, limits.first_success_by);
         let mut at = self.run_blocks(index, block, &mut output)?;
         while at < source.len() {
             if output.is_over() {
@@ -397,105 +399,5 @@ const fn bucket_count(source_len: usize) -> u16 {
         256..512 => 2048,
         512..1024 => 4096,
         1024.. => 8192,
-    }
-}
-
-/// The four bytes from `at`, the first the lowest.
-#[inline(always)]
-fn four_bytes(source: &[u8], at: usize) -> u32 {
-    source[at..].first_chunk().map_or(0, |four| u32::from_le_bytes(*four))
-}
-
-/// The eight bytes from `at`, the first the lowest, if there are so many.
-#[inline(always)]
-fn eight_bytes(source: &[u8], at: usize) -> Option<u64> {
-    source[at..].first_chunk().map(|eight| u64::from_le_bytes(*eight))
-}
-
-/// How many bytes two slices have in common at their start.
-#[inline(always)]
-fn common_len(here: &[u8], there: &[u8]) -> usize {
-    let mut len = 0;
-    while let Some(a) = here[len..].first_chunk::<8>()
-        && let Some(b) = there[len..].first_chunk::<8>()
-    {
-        let unlike = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
-        if unlike != 0 {
-            return len + unlike.trailing_zeros() as usize / 8;
-        }
-        len += 8;
-    }
-    len + here[len..].iter().zip(&there[len..]).take_while(|(a, b)| a == b).count()
-}
-
-/// The stream being written. The caller has made sure of its room: see [`maximum_output_size`].
-struct Output<'a> {
-    target: &'a mut [u8],
-    /// Bytes written, those that the current group's control byte will take included.
-    len: usize,
-    /// Where the current group's control byte goes once the group is full.
-    control_at: usize,
-    control: u32,
-    /// The control bit of the next item; beyond the byte if it needs a new group.
-    bit: u32,
-    /// At this length the value is given up. Until the first match two limits hold, then one.
-    stop: usize,
-    output_limit: usize,
-}
-
-impl<'a> Output<'a> {
-    fn new(target: &'a mut [u8], limits: &Limits) -> Self {
-        let output_limit = limits.output_limit;
-        let stop = output_limit.min(limits.first_success_by);
-        Self { target, len: 0, control_at: 0, control: 0, bit: 0x100, stop, output_limit }
-    }
-
-    /// Whether the value is not worth another item.
-    #[inline(always)]
-    fn is_over(&self) -> bool {
-        self.len >= self.stop
-    }
-
-    /// Starts an item, in a new group if the current one is full.
-    #[inline(always)]
-    fn item(&mut self) {
-        if self.bit == 0x100 {
-            self.target[self.control_at] = self.control as u8;
-            self.control_at = self.len;
-            self.len += 1;
-            (self.control, self.bit) = (0, 1);
-        }
-    }
-
-    #[inline(always)]
-    fn literal(&mut self, byte: u8) {
-        self.item();
-        self.bit <<= 1;
-        self.target[self.len] = byte;
-        self.len += 1;
-    }
-
-    #[inline(always)]
-    fn tag(&mut self, len: usize, distance: usize) {
-        self.item();
-        self.stop = self.output_limit;
-        self.control |= self.bit;
-        self.bit <<= 1;
-        let short = (len.min(MATCH_LONG) - MATCH_MIN) as u8;
-        let long = len.wrapping_sub(MATCH_LONG) as u8;
-        // The third byte is written at any rate; there is room, and the next item writes over it.
-        let tag = [((distance >> 8) as u8) << 4 | short, distance as u8, long];
-        if let Some(room) = self.target.get_mut(self.len..self.len + 3) {
-            room.copy_from_slice(&tag);
-        }
-        self.len += 2 + usize::from(len >= MATCH_LONG);
-    }
-
-    /// Writes the last control byte and says how many bytes there are.
-    fn finish(self) -> usize {
-        if self.len > 0 {
-            self.target[self.control_at] = self.control as u8;
-        }
-        self.len
     }
 }

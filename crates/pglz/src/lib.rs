@@ -14,15 +14,19 @@ mod bound;
 mod char_sign;
 mod compress;
 mod decompress;
+#[cfg(feature = "alloc")]
+mod dense;
 mod error;
 mod format;
 mod index;
 pub mod naive;
+mod output;
 #[cfg(feature = "unsafe-fast")]
 mod raw;
 pub mod safe;
 mod strategy;
 mod tag;
+mod words;
 
 pub use bound::{maximum_compressed_size, maximum_output_size, maximum_raw_size};
 pub use char_sign::CharSign;
@@ -32,5 +36,7 @@ pub use compress::compress;
 pub use decompress::{decompress, decompress_prefix};
 #[cfg(feature = "alloc")]
 pub use decompress::{decompress_append, decompress_to_vec};
+#[cfg(feature = "alloc")]
+pub use dense::DenseCompressor;
 pub use error::PglzError;
 pub use strategy::Strategy;
