@@ -1,0 +1,152 @@
+//! The nodes of the shared map: a row of slots and a row of groups for each level of pages.
+//!
+//! ```text
+//!                          page 0                     page 1
+//! level 1  groups          | one line or more |        ...
+//!          slots           | line | line | ...         a line's maximum is its byte in the group row
+//!                             |
+//! level 0  groups          | one line or more | ...    a page's maximum is its byte among the slots
+//!          slots           | line | line | ...         of the level above
+//! ```
+//! These are rows 6 and 12 of the tree in a page of 8 KiB; its other rows follow from them, and are
+//! worked out when a page is written. Fewer rows are fewer places for threads to meet.
+use alloc::boxed::Box;
+
+use crate::lanes::{Least, first_lane, max_lane, max_lanes};
+use crate::sync::Word;
+
+/// Slots of a group, which fill one cache line.
+pub(crate) const LANES: usize = 8 * WORDS;
+
+/// Words of a line: few under the model checker, which pays for each.
+const WORDS: usize = if cfg!(pgtoast_loom) { 1 } else { 8 };
+
+/// A cache line of nodes.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Line([Word; WORDS]);
+
+impl Line {
+    /// The greatest node.
+    #[inline]
+    pub(crate) fn max(&self) -> u8 {
+        max_lane(self.0.iter().fold(0, |max, word| max_lanes(max, word.load())))
+    }
+
+    /// The first node with `least`, from `from` on.
+    #[inline]
+    pub(crate) fn position(&self, from: usize, least: Least) -> Option<usize> {
+        let (first, skipped) = (from / 8, from % 8);
+        let mut ignored = (1u64 << (8 * skipped)) - 1;
+        for (at, word) in self.0.iter().enumerate().skip(first) {
+            let mask = least.reached_in(word.glance()) & !ignored;
+            if mask != 0 {
+                return Some(8 * at + first_lane(mask));
+            }
+            ignored = 0;
+        }
+        None
+    }
+
+    /// A node.
+    #[inline]
+    pub(crate) fn load(&self, lane: usize) -> u8 {
+        lane_of(self.0[lane / 8].load(), lane)
+    }
+
+    /// Whether every node is 0, each seen in its turn.
+    pub(crate) fn is_clear(&self) -> bool {
+        self.0.iter().all(|word| word.load() == 0)
+    }
+
+    /// Sets a node and gives what was there.
+    #[inline]
+    pub(crate) fn swap(&self, lane: usize, value: u8) -> u8 {
+        let word = &self.0[lane / 8];
+        let mut seen = word.load();
+        loop {
+            let old = lane_of(seen, lane);
+            if old == value {
+                return old;
+            }
+            match word.replace(seen, with_lane(seen, lane, value)) {
+                Ok(()) => return old,
+                Err(_) => seen = word.load(),
+            }
+        }
+    }
+
+    /// Sets a node if it satisfies `wanted`; gives what was there if it was set.
+    #[inline]
+    pub(crate) fn replace_if(
+        &self,
+        lane: usize,
+        wanted: impl Fn(u8) -> bool,
+        value: u8,
+    ) -> Option<u8> {
+        let word = &self.0[lane / 8];
+        let mut seen = word.glance();
+        loop {
+            let old = lane_of(seen, lane);
+            if !wanted(old) {
+                return None;
+            }
+            #[cfg(pgtoast_loom)]
+            if crate::sync::mutant::is(crate::sync::mutant::Mutant::TakeByStore) {
+                word.store(with_lane(seen, lane, value));
+                return Some(old);
+            }
+            match word.replace(seen, with_lane(seen, lane, value)) {
+                Ok(()) => return Some(old),
+                Err(found) => seen = found,
+            }
+        }
+    }
+}
+
+/// A row: so many lines for each page, one page behind the other.
+#[derive(Debug)]
+pub(crate) struct Row {
+    lines_per_page: usize,
+    lines: Box<[Line]>,
+}
+
+impl Row {
+    pub(crate) fn new(pages: usize, nodes_per_page: usize) -> Self {
+        let lines_per_page = nodes_per_page.div_ceil(LANES);
+        let line = |_| Line(core::array::from_fn(|_| Word::new(0)));
+        Self { lines_per_page, lines: (0..pages * lines_per_page).map(line).collect() }
+    }
+
+    /// The lines of a page.
+    ///
+    /// # Panics
+    /// If there is no such page.
+    #[inline]
+    pub(crate) fn page(&self, page: usize) -> &[Line] {
+        &self.lines[page * self.lines_per_page..][..self.lines_per_page]
+    }
+
+    pub(crate) fn pages(&self) -> usize {
+        self.lines.len() / self.lines_per_page
+    }
+}
+
+/// Where a node is in a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node<'a> {
+    pub(crate) line: &'a Line,
+    pub(crate) lane: usize,
+}
+
+#[inline]
+fn lane_of(word: u64, lane: usize) -> u8 {
+    word.to_le_bytes()[lane % 8]
+}
+
+#[inline]
+fn with_lane(word: u64, lane: usize, value: u8) -> u64 {
+    let mut bytes = word.to_le_bytes();
+    bytes[lane % 8] = value;
+    u64::from_le_bytes(bytes)
+}
