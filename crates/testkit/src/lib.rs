@@ -4,6 +4,8 @@
 
 pub mod facts;
 pub mod fixtures;
+#[cfg(feature = "server")]
+pub mod fsm_fork;
 pub mod hex;
 #[cfg(feature = "server")]
 pub mod inspect;
