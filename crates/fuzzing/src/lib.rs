@@ -3,6 +3,7 @@
 
 mod canary;
 mod codec;
+mod fsm;
 mod input;
 mod page;
 mod pglz;
@@ -12,6 +13,7 @@ mod varlena;
 
 pub use canary::canary;
 pub use codec::codec_prefix;
+pub use fsm::{fsm_image, fsm_ops};
 pub use page::page_parse;
 pub use pglz::{pglz_decompress, pglz_round_trip};
 pub use toast::toast_assembly;
@@ -31,6 +33,8 @@ pub struct Target {
 /// Every target whose corpus must pass; the [`canary`] is not among them.
 pub const TARGETS: &[Target] = &[
     Target { name: "codec_prefix", body: codec_prefix },
+    Target { name: "fsm_image", body: fsm_image },
+    Target { name: "fsm_ops", body: fsm_ops },
     Target { name: "page_parse", body: page_parse },
     Target { name: "pglz_decompress", body: pglz_decompress },
     Target { name: "pglz_round_trip", body: pglz_round_trip },
