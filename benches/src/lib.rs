@@ -16,6 +16,7 @@
 mod answer;
 mod bench;
 pub mod corpora;
+mod detoast_relation;
 mod machine;
 mod measure;
 pub mod peers;
@@ -27,6 +28,7 @@ mod table;
 
 pub use answer::{WrongAnswer, check};
 pub use bench::{Bench, Effort};
+pub use detoast_relation::{Detoasted, ToastedColumn};
 pub use machine::Machine;
 pub use measure::{Comparison, PeerTiming, Timings};
 pub use relation_file::RelationFile;

@@ -94,6 +94,23 @@ impl Timings {
     pub fn peer(&self, name: &str) -> Option<f64> {
         self.peers.iter().find(|peer| peer.name == name).map(|peer| peer.seconds)
     }
+
+    /// The same with one peer left out.
+    #[must_use]
+    pub fn without(&self, name: &str) -> Self {
+        let mut rest = self.clone();
+        rest.peers.retain(|peer| peer.name != name);
+        rest
+    }
+
+    /// The same run with one of the peers, another way of ours, in the place of ours; which then is
+    /// left out.
+    #[must_use]
+    pub fn seen_from(&self, name: &str) -> Self {
+        let mut other = self.without(name);
+        other.ours = self.peer(name).unwrap_or(f64::NAN);
+        other
+    }
 }
 
 /// What one peer took.
@@ -155,5 +172,7 @@ mod tests {
         assert_eq!(timings.rounds, 3);
         assert_eq!(timings.peer("second"), Some(0.003));
         assert_eq!(timings.peer("third"), None);
+        let from_second = timings.seen_from("second");
+        assert_eq!((from_second.ours, from_second.peers.len()), (0.003, 1));
     }
 }

@@ -1,6 +1,7 @@
 //! The suites there are, in the order they run.
 mod page;
 mod pglz;
+mod postgres;
 
 use anyhow::Result;
 
@@ -25,7 +26,7 @@ pub trait Suite: Sync {
 /// All of them.
 #[must_use]
 pub fn all() -> &'static [&'static dyn Suite] {
-    &[&page::PageSuite, &pglz::PglzSuite]
+    &[&page::PageSuite, &pglz::PglzSuite, &postgres::PostgresSuite]
 }
 
 /// The one of that name.

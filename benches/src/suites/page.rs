@@ -233,7 +233,7 @@ fn checked(files: &[RelationFile]) -> Result<Checked> {
     let mut buffer = vec![0; READ_BYTES];
     let mut rows = 0;
     for file in files {
-        file.read(&mut buffer, |first, bytes| {
+        file.read(0..file.blocks(), &mut buffer, |first, bytes| {
             for (block, bytes) in (first.get()..).zip(bytes.chunks_exact(BLOCK.bytes())) {
                 let page = Page::parse(bytes, BLOCK).with_context(|| format!("block {block}"))?;
                 let verdict = page.verify_checksum(BlockNumber::new(block)).and(page.check());

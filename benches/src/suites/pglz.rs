@@ -4,17 +4,18 @@ use std::hint::black_box;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use pgtoast_pglz::{Compressor, Strategy, decompress, maximum_output_size};
+use pgtoast_pglz::{Compressor, Strategy, decompress, maximum_output_size, safe};
 
 use super::Suite;
 use crate::corpora::Corpus;
 use crate::peers::pgcommon::{self, CStrategy, Stream};
 use crate::peers::{LZ4_FLEX, PGLZ_CRATE, POSTGRESQL_C};
-use crate::{Bench, Comparison, Row, check};
+use crate::{Bench, Comparison, Row, Timings, check};
 
 const NAME: &str = "pglz";
 const COMPRESS: &str = "compress";
-const DECOMPRESS: &str = "decompress safe";
+const FAST: &str = "decompress fast";
+const SAFE: &str = "decompress safe";
 /// The lengths of the values, in bytes.
 const LENGTHS: [usize; 3] = [2000, 16 << 10, 256 << 10];
 /// Distinct bytes in every cell, so that no branch predictor can learn them.
@@ -44,7 +45,7 @@ impl Suite for PglzSuite {
             rows.extend(cell.time_compress(share)?);
             rows.extend(streams.time_decompress(cell, share)?);
         }
-        for metric in [COMPRESS, DECOMPRESS] {
+        for metric in [COMPRESS, FAST, SAFE] {
             for peer in [POSTGRESQL_C, PGLZ_CRATE, LZ4_FLEX] {
                 let summaries = Row::summaries(&rows, metric, peer);
                 rows.extend(summaries);
@@ -168,8 +169,11 @@ impl Streams {
                     .with_context(|| format!("{}: refused by every strategy", cell.name))?,
             };
             let raw = &mut raw[..value.len()];
-            decompress(&stream, raw)?;
-            check(raw == value, || format!("{}: our decoder's bytes", cell.name))?;
+            for decompress in [decompress, safe::decompress] {
+                raw.fill(0);
+                decompress(&stream, raw)?;
+                check(raw == value, || format!("{}: our decoder's bytes", cell.name))?;
+            }
             let for_c = Stream::new(&stream);
             if pgcommon::AVAILABLE {
                 raw.fill(0);
@@ -205,6 +209,12 @@ impl Streams {
                 black_box(decompress(black_box(stream), &mut target[..len]).is_ok());
             }
         });
+        let mut target = buffer();
+        comparison = comparison.against(SAFE, move || {
+            for (stream, len) in self.pglz.iter().zip(lens()) {
+                black_box(safe::decompress(black_box(stream), &mut target[..len]).is_ok());
+            }
+        });
         if pgcommon::AVAILABLE {
             let mut target = buffer();
             comparison = comparison.against(POSTGRESQL_C, move || {
@@ -228,7 +238,12 @@ impl Streams {
             }
         });
         let timings = comparison.run(share)?;
-        Ok(with_absent(Row::throughput(NAME, &cell.name, DECOMPRESS, cell.bytes(), &timings)))
+        let rows = |metric, timings: &Timings| {
+            with_absent(Row::throughput(NAME, &cell.name, metric, cell.bytes(), timings))
+        };
+        let mut fast = rows(FAST, &timings.without(SAFE));
+        fast.extend(rows(SAFE, &timings.seen_from(SAFE)));
+        Ok(fast)
     }
 }
 
