@@ -27,7 +27,7 @@ impl Block {
     }
 
     /// Hashes the first `positions` of `source`, each of which has four bytes.
-    pub(crate) fn hash(&mut self, source: &[u8], positions: usize, mask: u16, sign: CharSign) {
+    pub(crate) fn hash(&mut self, source: &[u8], positions: usize, sorting: Sorting) {
         let stretches =
             self.slots.chunks_exact_mut(STRETCH).zip(self.buckets.chunks_exact_mut(STRETCH));
         for ((slots, buckets), start) in stretches.zip((0..positions).step_by(STRETCH)) {
@@ -37,11 +37,11 @@ impl Block {
                 padded[..rest.len()].copy_from_slice(rest);
                 &padded
             });
-            match sign {
+            match sorting.sign {
                 CharSign::Signed => {
-                    hash(bytes, slots, buckets, mask, |byte| i16::from(byte.cast_signed()))
+                    hash(bytes, slots, buckets, sorting, |byte| i16::from(byte.cast_signed()))
                 }
-                CharSign::Unsigned => hash(bytes, slots, buckets, mask, i16::from),
+                CharSign::Unsigned => hash(bytes, slots, buckets, sorting, i16::from),
             }
         }
     }
@@ -53,13 +53,13 @@ fn hash(
     bytes: &[u8; STRETCH_BYTES],
     slots: &mut [u16],
     buckets: &mut [u16],
-    mask: u16,
+    sorting: Sorting,
     char: impl Fn(u8) -> i16,
 ) {
     for (i, (slot, bucket)) in slots.iter_mut().zip(buckets).enumerate().take(STRETCH) {
         let four = [char(bytes[i]), char(bytes[i + 1]), char(bytes[i + 2]), char(bytes[i + 3])];
-        *slot = slot_of(four);
-        *bucket = full_bucket(four) & mask;
+        *slot = slot_of(four, sorting.slot_shift);
+        *bucket = full_bucket(four) & sorting.bucket_mask;
     }
 }
 
@@ -71,20 +71,52 @@ const fn full_bucket(four: [i16; 4]) -> u16 {
 
 /// A hash of our own: a sum of products with odd numbers, whose high bits are the good ones.
 #[inline(always)]
-const fn slot_of(four: [i16; 4]) -> u16 {
+const fn slot_of(four: [i16; 4], shift: u32) -> u16 {
     let first = four[0].cast_unsigned().wrapping_mul(0x9e37);
     let second = four[1].cast_unsigned().wrapping_mul(0x79b5);
     let third = four[2].cast_unsigned().wrapping_mul(0xc2b3);
     let fourth = four[3].cast_unsigned().wrapping_mul(0x58a7);
-    first.wrapping_add(second).wrapping_add(third).wrapping_add(fourth) >> SLOT_SHIFT
+    first.wrapping_add(second).wrapping_add(third).wrapping_add(fourth) >> shift
 }
 
-/// The slot of four bytes.
-pub(crate) fn slot(four: [u8; 4], sign: CharSign) -> u16 {
-    slot_of(four.map(|byte| sign.widen(byte) as i16))
+/// The most slots there can be.
+pub(crate) const SLOTS: usize = 1 << 14;
+
+/// How a value's positions are sorted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sorting {
+    sign: CharSign,
+    /// One less than the buckets that PostgreSQL takes for a value of this length.
+    bucket_mask: u16,
+    /// Slots are what is left of 16 bits. Where there are few positions, few slots stay in the cache.
+    slot_shift: u32,
 }
 
-/// Slots are what is left of 16 bits.
-const SLOT_SHIFT: u32 = 3;
-/// How many slots there are.
-pub(crate) const SLOTS: usize = 1 << (16 - SLOT_SHIFT);
+impl Sorting {
+    pub(crate) const fn new(source_len: usize, sign: CharSign) -> Self {
+        let bucket_mask = match source_len {
+            ..128 => 0x1ff,
+            128..256 => 0x3ff,
+            256..512 => 0x7ff,
+            512..1024 => 0xfff,
+            1024.. => 0x1fff,
+        };
+        let slot_shift = if source_len < 4096 { 3 } else { 2 };
+        Self { sign, bucket_mask, slot_shift }
+    }
+
+    /// The slot of four bytes.
+    pub(crate) fn slot(self, four: [u8; 4]) -> u16 {
+        slot_of(four.map(|byte| self.sign.widen(byte) as i16), self.slot_shift)
+    }
+
+    /// The fourth byte that puts four bytes into the bucket of the first one alone, if there is one.
+    pub(crate) fn fourth(self, [a, b, c]: [u8; 3]) -> Option<u8> {
+        let [a, b, c] = [a, b, c].map(|byte| self.sign.widen(byte) as i16);
+        // The first byte alone hashes to itself, so the fourth must make up for the other terms.
+        let wanted = full_bucket([a, b, c, a]) & self.bucket_mask;
+        let fourth = wanted as u8;
+        let hash = (self.sign.widen(fourth) as i16).cast_unsigned() & self.bucket_mask;
+        (hash == wanted).then_some(fourth)
+    }
+}

@@ -32,7 +32,7 @@
     clippy::cast_possible_truncation,
     reason = "lengths to 273, distances to 4094, their bytes"
 )]
-use crate::block::{BLOCK, Block, slot};
+use crate::block::{BLOCK, Block, Sorting};
 use crate::format::{DISTANCE_STOP, MATCH_MAX};
 use crate::index::Index;
 use crate::output::Output;
@@ -42,7 +42,7 @@ use crate::{CharSign, PglzError, Strategy, maximum_output_size, naive};
 
 /// A compressor that keeps its tables from value to value and never clears them.
 ///
-/// About 50 KiB, all inline: it needs no allocator and can live in a `static`.
+/// About 65 KiB, all inline: it needs no allocator and can live in a `static`.
 #[derive(Clone, Debug)]
 pub struct Compressor {
     sign: CharSign,
@@ -127,8 +127,7 @@ impl Compressor {
             last_ranks: &self.last_ranks,
             good_match: limits.good_match as usize,
             patient: self.last_ranks[8] == u16::MAX,
-            mask: bucket_count(source.len()) - 1,
-            sign: self.sign,
+            sorting: Sorting::new(source.len(), self.sign),
         };
         search.run(&mut self.index, &mut self.block, limits, target)
     }
@@ -157,8 +156,7 @@ struct Search<'a> {
     good_match: usize,
     /// Whether no match of up to eight bytes ends a search, at no rank.
     patient: bool,
-    mask: u16,
-    sign: CharSign,
+    sorting: Sorting,
 }
 
 impl Search<'_> {
@@ -202,36 +200,41 @@ impl Search<'_> {
         let mut start = 0;
         while start < positions {
             let end = positions.min(start + BLOCK);
-            block.hash(&source[start..], end - start, self.mask, self.sign);
+            let bytes = &source[start..end];
+            block.hash(&source[start..], bytes.len(), self.sorting);
+            let slots = &block.slots[..bytes.len()];
+            let buckets = &block.buckets[..bytes.len()];
             let first = index.ticket();
-            let ticket = |at: usize| first.wrapping_add((at - start) as u16);
             // A match of the block before may reach into this one, or beyond it.
-            index.enter_all(first, block, 0..at.min(end) - start);
-            while at < end {
+            let mut i = at - start;
+            let skipped = i.min(bytes.len());
+            index.enter_all(first, &slots[..skipped], &buckets[..skipped]);
+            while i < bytes.len() {
                 if output.is_over() {
-                    index.advance(at - start);
+                    index.advance(i);
                     return None;
                 }
-                let (slot, bucket) =
-                    (block.slots[(at - start) % BLOCK], block.buckets[(at - start) % BLOCK]);
-                let distance = index.nearest(ticket(at), slot);
+                let at = start + i;
+                let ticket = first.wrapping_add(i as u16);
+                let distance = index.nearest(ticket, slots[i]);
                 let mut found = Found::NONE;
                 if distance <= at.min(DISTANCE_STOP - 1) {
-                    found = self.find(index, at, ticket(at), distance, bucket);
+                    found = self.find(index, at, ticket, distance, buckets[i]);
                 }
                 if found.distance == 0 {
-                    output.literal(source[at]);
-                    index.enter(ticket(at), slot, bucket);
-                    at += 1;
+                    output.literal(bytes[i]);
+                    index.enter(ticket, slots[i], buckets[i]);
+                    i += 1;
                 } else {
                     let len = usize::from(found.len);
                     output.tag(len, usize::from(found.distance));
-                    let stop = end.min(at + len);
-                    index.enter_all(ticket(at), block, at - start..stop - start);
-                    at += len;
+                    let stop = bytes.len().min(i + len);
+                    index.enter_all(ticket, &slots[i..stop], &buckets[i..stop]);
+                    i += len;
                 }
             }
-            index.advance(end - start);
+            index.advance(bytes.len());
+            at = start + i;
             start = end;
         }
         Some(at)
@@ -354,16 +357,10 @@ impl Search<'_> {
     /// Four bytes that start with these three share their bucket for one value of the fourth at most.
     fn find_last(&self, index: &Index, at: usize) -> Option<usize> {
         let &[a, b, c] = self.source.get(at..)? else { return None };
-        let char = |byte| self.sign.widen(byte).cast_unsigned() & 0xffff;
-        let fourth = (char(a) ^ char(a) << 6 ^ char(b) << 4 ^ char(c) << 2) & u32::from(self.mask);
-        #[expect(clippy::cast_possible_truncation, reason = "its low byte, checked next")]
-        let d = fourth as u8;
-        if char(d) & u32::from(self.mask) != fourth {
-            return None;
-        }
-        let four = u32::from_le_bytes([a, b, c, d]);
+        let bytes = [a, b, c, self.sorting.fourth([a, b, c])?];
+        let four = u32::from_le_bytes(bytes);
         let ticket = index.ticket();
-        let mut distance = index.nearest(ticket, slot([a, b, c, d], self.sign));
+        let mut distance = index.nearest(ticket, self.sorting.slot(bytes));
         while distance <= at.min(DISTANCE_STOP - 1) {
             if four_bytes(self.source, at - distance) == four {
                 return Some(distance);
@@ -388,16 +385,5 @@ impl Found {
     #[inline(always)]
     const fn new(len: usize, distance: usize) -> Self {
         Self { len: len as u16, distance: distance as u16 }
-    }
-}
-
-/// How many buckets PostgreSQL takes for a source.
-const fn bucket_count(source_len: usize) -> u16 {
-    match source_len {
-        ..128 => 512,
-        128..256 => 1024,
-        256..512 => 2048,
-        512..1024 => 4096,
-        1024.. => 8192,
     }
 }

@@ -1,9 +1,7 @@
 //! Which earlier positions start with the same four bytes as a given one, and how many of its bucket
 //! lie between.
 #![expect(clippy::cast_possible_truncation, reason = "tickets and distances are modulo 2^16")]
-use core::ops::Range;
-
-use crate::block::{Block, SLOTS};
+use crate::block::SLOTS;
 use crate::format::DISTANCE_STOP;
 
 /// Positions that can be looked back on, rounded up to a power of two.
@@ -89,12 +87,11 @@ impl Index {
         *count = count.wrapping_add(1);
     }
 
-    /// Enters some positions of a block, the first of them with this ticket.
+    /// Enters positions next to each other, the first of them with this ticket.
     #[inline(always)]
-    pub(crate) fn enter_all(&mut self, first: u16, block: &Block, positions: Range<usize>) {
-        let hashes = block.slots[positions.clone()].iter().zip(&block.buckets[positions]);
+    pub(crate) fn enter_all(&mut self, first: u16, slots: &[u16], buckets: &[u16]) {
         let mut ticket = first;
-        for (&slot, &bucket) in hashes {
+        for (&slot, &bucket) in slots.iter().zip(buckets) {
             self.enter(ticket, slot, bucket);
             ticket = ticket.wrapping_add(1);
         }
