@@ -3,23 +3,24 @@ use alloc::vec::Vec;
 
 use pgtoast_base::ItemPointer;
 
-use crate::{Assembler, Chunk, ChunkOrder, ChunkPlan, ToastError};
+use crate::seen::Seen;
+use crate::{Chunk, ChunkOrder, ChunkPlan, ToastError};
 
 /// Puts the chunks of one value together in a vector of its own.
 ///
 /// A pointer can claim a gigabyte and a chunk can claim to be its last one, so neither decides how
 /// much memory is taken: bytes are kept in the order they come. If that was not the order of their
 /// numbers they are moved to their places at the end, once all have turned out to be there. Where the
-/// buffer is there anyhow, an [`Assembler`] is for free.
+/// buffer is there anyhow, an [`Assembler`](crate::Assembler) is for free.
 #[derive(Clone, Debug)]
 pub struct Collector {
     plan: ChunkPlan,
     order: ChunkOrder,
+    seen: Seen,
     /// The wanted parts of the chunks that came, back to back.
     bytes: Vec<u8>,
-    /// Their numbers: from the plan's first to below this one, and then
-    next: u32,
-    /// these.
+    /// How many of those are in order, and what came behind them.
+    in_order_bytes: usize,
     others: Vec<Arrival>,
 }
 
@@ -40,7 +41,8 @@ impl Collector {
     #[must_use]
     pub fn with_buffer(plan: ChunkPlan, order: ChunkOrder, mut buffer: Vec<u8>) -> Self {
         buffer.clear();
-        Self { plan, order, bytes: buffer, next: plan.chunks().start, others: Vec::new() }
+        let seen = Seen::new(plan.chunks());
+        Self { plan, order, seen, bytes: buffer, in_order_bytes: 0, others: Vec::new() }
     }
 
     /// What is being read.
@@ -49,34 +51,26 @@ impl Collector {
         &self.plan
     }
 
-    /// Whether as many chunks have come as there should be; [`finish`](Self::finish) says whether they
-    /// are the right ones.
-    #[inline]
+    /// Whether every chunk has come.
     #[must_use]
-    pub fn is_complete(&self) -> bool {
-        self.bytes.len() == self.plan.len()
+    pub const fn is_complete(&self) -> bool {
+        self.seen.is_complete()
     }
 
     /// Takes a chunk in. In any order, sound chunks that the plan has no need for are left.
     ///
     /// # Errors
     /// [`ToastError::ChunkValue`], [`ChunkOutOfRange`](ToastError::ChunkOutOfRange),
-    /// [`ChunkNumber`](ToastError::ChunkNumber), [`ChunkSize`](ToastError::ChunkSize). A chunk that
-    /// comes twice may only be noticed by [`finish`](Self::finish).
+    /// [`ChunkNumber`](ToastError::ChunkNumber), [`ChunkSize`](ToastError::ChunkSize).
     #[inline]
     pub fn accept(&mut self, chunk: &Chunk<'_>) -> Result<(), ToastError> {
-        if self.order == ChunkOrder::Index {
-            self.plan.check_next(chunk, self.next)?;
-        }
-        let Some(placed) = self.plan.place(chunk)? else { return Ok(()) };
-        if placed.number == self.next && self.others.is_empty() {
-            self.next += 1;
-        } else {
-            self.others.push(Arrival { number: placed.number, tid: chunk.tid });
-        }
-        self.bytes.extend_from_slice(placed.data);
-        if self.bytes.len() > self.plan.len() {
-            return Err(self.fault());
+        if let Some(placed) = self.plan.admit(chunk, self.order, &mut self.seen)? {
+            self.bytes.extend_from_slice(placed.data);
+            if self.seen.next_in_order().is_some() {
+                self.in_order_bytes = self.bytes.len();
+            } else {
+                self.others.push(Arrival { number: placed.number, tid: chunk.tid });
+            }
         }
         Ok(())
     }
@@ -84,54 +78,24 @@ impl Collector {
     /// Says that no more chunks will come, and gives what was to be read.
     ///
     /// # Errors
-    /// [`ToastError::ChunkNumber`] for a hole with chunks behind it or a chunk that came twice, and
-    /// [`MissingChunk`](ToastError::MissingChunk) for a hole at the end.
+    /// [`ToastError::ChunkNumber`] for a hole with chunks behind it, and
+    /// [`MissingChunk`](ToastError::MissingChunk) for one without.
     pub fn finish(self) -> Result<Vec<u8>, ToastError> {
-        let chunks = self.plan.chunks();
-        let came = (self.next - chunks.start) as usize + self.others.len();
-        if came != chunks.len() || self.bytes.len() != self.plan.len() {
-            return Err(self.fault());
-        }
+        let arrival_of = |number| self.others.iter().find(|other| other.number == number);
+        self.plan.check_complete(&self.seen, |number| arrival_of(number)?.tid)?;
         if self.others.is_empty() {
             return Ok(self.bytes);
         }
-        // As many as there should be. If all are different every one of them is there.
+        // Every one is there, once, so the bytes are as many as the target has.
         let mut target = alloc::vec![0; self.plan.len()];
-        let mut seen = Assembler::new(self.plan, ChunkOrder::Any);
-        let numbers = (chunks.start..self.next).chain(self.others.iter().map(|other| other.number));
-        let mut rest = &self.bytes[..];
-        for number in numbers {
-            if !seen.mark(number) {
-                return Err(self.fault());
-            }
-            let place = self.plan.target_range(number);
-            let Some((data, behind)) = rest.split_at_checked(place.len()) else {
-                return Err(self.fault());
-            };
+        let (in_order, mut rest) = self.bytes.split_at(self.in_order_bytes);
+        target[..in_order.len()].copy_from_slice(in_order);
+        for other in &self.others {
+            let place = self.plan.target_range(other.number);
+            let (data, behind) = rest.split_at(place.len());
             target[place].copy_from_slice(data);
             rest = behind;
         }
         Ok(target)
-    }
-
-    /// The first thing wrong with the chunks that came, as an index scan would have met it.
-    #[cold]
-    fn fault(&self) -> ToastError {
-        let mut others = self.others.clone();
-        others.sort_by_key(|other| other.number);
-        let mut expected = self.next;
-        for other in others {
-            if other.number != expected {
-                // A smaller number has come before, and the one behind it should have followed.
-                let expected = expected.min(other.number + 1);
-                #[expect(
-                    clippy::cast_possible_wrap,
-                    reason = "a value has less than 2^30 chunks"
-                )]
-                return self.plan.out_of_turn(other.number as i32, expected, other.tid);
-            }
-            expected += 1;
-        }
-        self.plan.missing(expected)
     }
 }

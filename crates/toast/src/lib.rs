@@ -26,6 +26,8 @@ mod error;
 mod introspect;
 mod page_chunks;
 mod plan;
+#[cfg(feature = "alloc")]
+mod seen;
 mod slice;
 mod source;
 pub mod thresholds;

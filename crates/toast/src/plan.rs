@@ -10,6 +10,10 @@ use core::ops::Range;
 use pgtoast_base::{ItemPointer, Oid8};
 use pgtoast_varlena::ToastPointer;
 
+#[cfg(feature = "alloc")]
+use crate::ChunkOrder;
+#[cfg(feature = "alloc")]
+use crate::seen::Seen;
 use crate::{Chunk, ChunkSize, ToastError};
 
 /// A read of some or all stored bytes of one value.
@@ -86,10 +90,45 @@ impl ChunkPlan {
         if self.stored_len - start < size { self.stored_len - start } else { size }
     }
 
-    /// Checks `chunk` against the value it should be a piece of: whose it is, its number, its size.
-    /// `None` for a sound chunk that is not needed.
+    /// Checks `chunk` against the value it should be a piece of: its turn, whose it is, its number, its
+    /// size, and whether it has come before. `None` for a sound chunk that is not needed.
+    #[cfg(feature = "alloc")]
     #[inline]
-    pub(crate) fn place<'a>(&self, chunk: &Chunk<'a>) -> Result<Option<Placed<'a>>, ToastError> {
+    pub(crate) fn admit<'a>(
+        &self,
+        chunk: &Chunk<'a>,
+        order: ChunkOrder,
+        seen: &mut Seen,
+    ) -> Result<Option<Placed<'a>>, ToastError> {
+        if order == ChunkOrder::Index {
+            self.check_next(chunk, seen.next_in_order())?;
+        }
+        let Some(placed) = self.place(chunk)? else { return Ok(None) };
+        if !seen.mark(placed.number) {
+            return Err(self.out_of_turn(chunk.seq, placed.number + 1, chunk.tid));
+        }
+        Ok(Some(placed))
+    }
+
+    /// Whether all needed chunks have come. `tid_of` knows where some of those that did were.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn check_complete(
+        &self,
+        seen: &Seen,
+        tid_of: impl Fn(u32) -> Option<ItemPointer>,
+    ) -> Result<(), ToastError> {
+        match seen.hole() {
+            None => Ok(()),
+            #[expect(clippy::cast_possible_wrap, reason = "a value has less than 2^30 chunks")]
+            Some((hole, Some(behind))) => {
+                Err(self.out_of_turn(behind as i32, hole, tid_of(behind)))
+            }
+            Some((hole, None)) => Err(self.missing(hole)),
+        }
+    }
+
+    #[inline]
+    fn place<'a>(&self, chunk: &Chunk<'a>) -> Result<Option<Placed<'a>>, ToastError> {
         if chunk.value_id != self.value_id {
             return Err(self.other_value(chunk));
         }
@@ -111,7 +150,8 @@ impl ChunkPlan {
     }
 
     /// In index order: whether `chunk` is the `expected` one. The server asks this first, too.
-    pub(crate) fn check_next(&self, chunk: &Chunk<'_>, expected: u32) -> Result<(), ToastError> {
+    fn check_next(&self, chunk: &Chunk<'_>, expected: Option<u32>) -> Result<(), ToastError> {
+        let Some(expected) = expected else { return Ok(()) };
         if u32::try_from(chunk.seq) != Ok(expected) {
             return Err(self.out_of_turn(chunk.seq, expected, chunk.tid));
         }
@@ -131,12 +171,7 @@ impl ChunkPlan {
     }
 
     #[cold]
-    pub(crate) fn out_of_turn(
-        &self,
-        found: i32,
-        expected: u32,
-        tid: Option<ItemPointer>,
-    ) -> ToastError {
+    fn out_of_turn(&self, found: i32, expected: u32, tid: Option<ItemPointer>) -> ToastError {
         ToastError::ChunkNumber { value_id: self.value_id, found, expected, tid }
     }
 
@@ -159,7 +194,7 @@ impl ChunkPlan {
     }
 
     #[cold]
-    pub(crate) fn out_of_range(&self, chunk: &Chunk<'_>, chunks: &Range<u32>) -> ToastError {
+    fn out_of_range(&self, chunk: &Chunk<'_>, chunks: &Range<u32>) -> ToastError {
         ToastError::ChunkOutOfRange {
             value_id: self.value_id,
             found: chunk.seq,
@@ -170,7 +205,7 @@ impl ChunkPlan {
     }
 
     #[cold]
-    pub(crate) fn missing(&self, chunk: u32) -> ToastError {
+    fn missing(&self, chunk: u32) -> ToastError {
         let (value_id, chunk_count) = (self.value_id, self.chunk_count());
         ToastError::MissingChunk { value_id, chunk, chunk_count }
     }
