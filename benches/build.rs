@@ -1,7 +1,7 @@
 //! Finds what the suites compare with, and writes down its version.
 //!
 //! Nothing here fails a build: a peer that is not found is left out, and its rows say so.
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 fn main() {
@@ -31,20 +31,19 @@ fn main() {
     }
 }
 
-/// The directory with `libpgcommon.a` of release 15: one named by `PGTOAST_PGCOMMON`, Debian's, or
-/// what a `pg_config` of that release answers.
+/// The directory with `libpgcommon.a` of release 15: the one named by `PGTOAST_PGCOMMON` and no
+/// other, or else Debian's, or what a `pg_config` of that release answers.
 fn pgcommon_directory() -> Option<PathBuf> {
-    let named = std::env::var_os("PGTOAST_PGCOMMON").map(PathBuf::from);
+    let has_it = |directory: &PathBuf| directory.join("libpgcommon.a").is_file();
+    if let Some(named) = std::env::var_os("PGTOAST_PGCOMMON") {
+        return Some(PathBuf::from(named)).filter(has_it);
+    }
     let debian = Some(PathBuf::from("/usr/lib/postgresql/15/lib"));
     let asked = first_line("pg_config", "--version")
         .contains("PostgreSQL 15")
         .then(|| ["--pkglibdir", "--libdir"].map(|option| first_line("pg_config", option)));
     let asked = asked.into_iter().flatten().map(PathBuf::from);
-    named
-        .into_iter()
-        .chain(debian)
-        .chain(asked)
-        .find(|directory| Path::new(directory).join("libpgcommon.a").is_file())
+    debian.into_iter().chain(asked).find(has_it)
 }
 
 /// What a program says first, or "unknown".

@@ -25,8 +25,8 @@ pub fn versions() -> BTreeMap<String, String> {
         (PGLZ_CRATE.to_owned(), env!("BENCH_PGLZ_VERSION").to_owned()),
         (LZ4_FLEX.to_owned(), env!("BENCH_LZ4_FLEX_VERSION").to_owned()),
     ]);
-    if pgcommon::AVAILABLE {
-        versions.insert(POSTGRESQL_C.to_owned(), env!("BENCH_PGCOMMON_VERSION").to_owned());
+    if let Some(version) = option_env!("BENCH_PGCOMMON_VERSION") {
+        versions.insert(POSTGRESQL_C.to_owned(), version.to_owned());
     }
     if let Ok(installation) = server::distribution_15() {
         versions.insert(POSTGRESQL_15.to_owned(), installation.version().to_owned());
