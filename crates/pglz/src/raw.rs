@@ -74,16 +74,17 @@ fn run_at(source: &[u8], target: Target<'_>) -> Result<End, PglzError> {
         // At most 8: the mark of the group's end was bit 8 or lower. Those bytes are written.
         at += literals as usize;
         out += literals as usize;
-        // SAFETY: `at` grew by at most 8 since `at < source_stop`, and 12 bytes were there.
-        let tag = unsafe { load_tag(source, at) };
         if control == GROUP_END {
-            control = tag & 0xff | 0x100;
+            // SAFETY: `at` grew by at most 8 since `at < source_stop`, and 12 bytes were there.
+            control = u32::from(unsafe { load_byte(source, at) }) | 0x100;
             at += 1;
             continue;
         }
+        // SAFETY: as above; four bytes are left.
+        let tag = unsafe { load_tag(source, at) };
 
         let short = (tag & 15) as usize + MATCH_MIN;
-        let distance = (tag << 4 & 0xf00 | tag >> 8 & 0xff) as usize;
+        let distance = ((tag & 0xf0) << 4 | tag >> 8 & 0xff) as usize;
         // Far enough back for block copies, and inside the value: `16 <= distance <= out`.
         if distance.wrapping_sub(BLOCK) < out.saturating_sub(BLOCK - 1) {
             // SAFETY: 25 bytes were left at the turn's start, at most 8 are used: `out + 17` is inside.
@@ -97,7 +98,7 @@ fn run_at(source: &[u8], target: Target<'_>) -> Result<End, PglzError> {
                 at += 2;
             } else {
                 let len = MATCH_LONG + (tag >> 16 & 0xff) as usize;
-                if len.max(LONG_COPY) + BLOCK > target.len - out {
+                if len.max(LONG_COPY) + 2 * BLOCK > target.len - out {
                     // Too near the end for blocks; nothing was consumed yet.
                     break;
                 }
@@ -108,7 +109,10 @@ fn run_at(source: &[u8], target: Target<'_>) -> Result<End, PglzError> {
                 unsafe { target.copy_block(out - distance + 2 * BLOCK, out + 2 * BLOCK) };
                 let mut done = LONG_COPY;
                 while done < len {
-                    // SAFETY: `done < len`, and 16 bytes behind `out + len` are inside; read as above.
+                    // SAFETY: `done < len`, and 32 bytes behind `out + len` are inside; read as above.
+                    unsafe { target.copy_block(out - distance + done, out + done) };
+                    done += BLOCK;
+                    // SAFETY: as above.
                     unsafe { target.copy_block(out - distance + done, out + done) };
                     done += BLOCK;
                 }
@@ -168,6 +172,17 @@ fn run_tail(
         }
     }
     Ok(end)
+}
+
+/// The byte at `at`.
+///
+/// # Safety
+/// `at < source.len()`.
+#[inline(always)]
+unsafe fn load_byte(source: &[u8], at: usize) -> u8 {
+    debug_assert!(at < source.len());
+    // SAFETY: inside the slice, the caller says.
+    unsafe { *source.get_unchecked(at) }
 }
 
 /// The four bytes at `at`, the first the lowest.
@@ -280,7 +295,7 @@ impl Target<'_> {
         unsafe { to.cast::<[u8; BLOCK]>().write(block) };
     }
 
-    /// Copies a match of any distance and writes its bytes, or up to 16 where there is room.
+    /// Copies a match of any distance; up to 15 bytes more are written where there is room.
     ///
     /// # Safety
     /// All bytes below `out` have been written, `1 <= distance <= out`, `out + len <= self.len`.
@@ -296,13 +311,20 @@ impl Target<'_> {
                 out += 1;
             }
             if end - out >= BLOCK {
-                // SAFETY: `8 <= out`, 16 bytes from there are inside the target.
+                // SAFETY: `8 <= out`, 16 bytes from there are before `end`.
                 unsafe { self.repeat(out, distance, end) };
                 return;
             }
+            if out < end && self.len - out >= BLOCK {
+                // SAFETY: `8 <= out`, and the distance was checked.
+                let pattern = unsafe { self.pattern(out, distance) };
+                // SAFETY: just checked.
+                unsafe { self.store_block(pattern, out) };
+                return;
+            }
         } else {
-            while end - out >= BLOCK {
-                // SAFETY: 16 bytes before `end`; read from at least 16 back, written by now.
+            while out < end && self.len - out >= BLOCK {
+                // SAFETY: just checked; read from at least 16 back, written by now.
                 unsafe { self.copy_block(out - distance, out) };
                 out += BLOCK;
             }
@@ -311,6 +333,26 @@ impl Target<'_> {
             // SAFETY: below `end`; read from below `out`.
             unsafe { self.copy_byte(out - distance, out) };
             out += 1;
+        }
+    }
+
+    /// The `distance` bytes before `out`, over and over.
+    ///
+    /// # Safety
+    /// All bytes below `out` have been written, `8 <= out`, `1 <= distance <= 15`, `distance <= out`.
+    #[inline(always)]
+    unsafe fn pattern(self, out: usize, distance: usize) -> u128 {
+        debug_assert!(8 <= out && distance <= out && (1..BLOCK).contains(&distance));
+        // SAFETY: the eight bytes before `out`.
+        let last = unsafe { self.load(out - 8) };
+        if distance < 8 {
+            widen(last >> (64 - 8 * distance), distance)
+        } else {
+            // SAFETY: eight of the `distance` bytes before `out`.
+            let first = unsafe { self.load(out - distance) };
+            // Two words that overlap, or touch, give the `distance` bytes.
+            let once = u128::from(first) | u128::from(last) << (8 * (distance - 8));
+            once | once << (8 * distance)
         }
     }
 
@@ -323,36 +365,45 @@ impl Target<'_> {
     unsafe fn repeat(self, mut out: usize, distance: usize, end: usize) {
         debug_assert!(8 <= out && distance <= out && (1..BLOCK).contains(&distance));
         debug_assert!(out + BLOCK <= end && end <= self.len);
-        // SAFETY: the eight bytes before `out`.
-        let last = unsafe { self.load(out - 8) };
-        let pattern = if distance < 8 {
-            widen(last >> (64 - 8 * distance), distance)
-        } else {
-            // SAFETY: eight of the `distance` bytes before `out`.
-            let first = unsafe { self.load(out - distance) };
-            // Two words that overlap, or touch, give the `distance` bytes.
-            let once = u128::from(first) | u128::from(last) << (8 * (distance - 8));
-            once | once << (8 * distance)
-        };
+        // SAFETY: the caller's promise, passed on.
+        let pattern = unsafe { self.pattern(out, distance) };
         // Each store starts a whole number of repetitions behind the last.
-        let stride = BLOCK - BLOCK % distance;
+        let stride = STRIDES[distance];
         let last_block = end - BLOCK;
         // The last block starts somewhere in a repetition, and is stored last and alone: whoever looks back
         // at these bytes next finds them all in one store.
-        let phase = (last_block - out) % distance;
+        #[expect(clippy::cast_possible_truncation, reason = "a match has 273 bytes at most")]
+        let phase = ((last_block - out) as u32 % distance as u32) as usize;
         let turned = match phase {
             0 => pattern,
             _ => pattern >> (8 * phase) | pattern << (8 * (stride - phase)),
         };
-        while out < last_block {
+        while last_block.saturating_sub(out) > stride {
             // SAFETY: 16 bytes from before `end - 16`.
             unsafe { self.store_block(pattern, out) };
-            out += stride;
+            // SAFETY: as above.
+            unsafe { self.store_block(pattern, out + stride) };
+            out += 2 * stride;
+        }
+        if out < last_block {
+            // SAFETY: as above.
+            unsafe { self.store_block(pattern, out) };
         }
         // SAFETY: the 16 bytes before `end`.
         unsafe { self.store_block(turned, last_block) };
     }
 }
+
+/// By distance below 16, the largest multiple of it that is at most 16.
+const STRIDES: [usize; BLOCK] = {
+    let mut strides = [BLOCK; BLOCK];
+    let mut distance = 1;
+    while distance < BLOCK {
+        strides[distance] = BLOCK - BLOCK % distance;
+        distance += 1;
+    }
+    strides
+};
 
 /// Sixteen bytes of a pattern of 1 to 7 bytes, which `once` holds with zeros above.
 #[inline(always)]
