@@ -9,7 +9,7 @@ use support::*;
 
 /// How many rounds of `full` are run: an interpreter takes its time.
 const fn rounds(full: usize) -> usize {
-    if cfg!(miri) { full / 150 } else { full }
+    if cfg!(miri) { full / 300 } else { full }
 }
 
 fn random_columns(random: &mut Random) -> Vec<AttributeDescriptor<'static>> {
@@ -49,7 +49,8 @@ fn read_page(bytes: &[u8], size: BlockSize, columns: &[AttributeDescriptor<'_>])
     let _ = (page.verify(), page.check(), page.verify_checksum(BlockNumber::new(1)));
     let _ = (page.special_space(), page.free_bytes(), page.is_zero());
     let mut stored = 0;
-    for number in (0..=page.item_count() + 1).chain([0x7fff, 0xffff]) {
+    let last = if cfg!(miri) { page.item_count().min(20) } else { page.item_count() + 1 };
+    for number in (0..=last).chain([0x7fff, 0xffff]) {
         if let Ok(Item::Normal(bytes) | Item::Dead(bytes)) = page.item(OffsetNumber::new(number)) {
             stored += read_tuple(bytes, columns);
         }
@@ -84,7 +85,7 @@ fn an_unharmed_page_reads_the_same_at_every_address() {
     let attributes = include_str!("../testdata/forms.attributes").lines();
     let expected = attributes.filter(|line| !line.ends_with("NULL")).count();
     let mut buffer = vec![0; 8192 + 8];
-    for start in 0..8 {
+    for start in (0..8).step_by(if cfg!(miri) { 3 } else { 1 }) {
         let page = &mut buffer[start..start + 8192];
         page.copy_from_slice(FORMS);
         assert_eq!(read_page(page, BlockSize::KIB_8, &columns), expected);
