@@ -16,19 +16,26 @@
 //!   and again.
 //! - Near either end the copies are exact.
 use crate::PglzError;
+use crate::format::GROUP_END;
 #[cfg(feature = "unsafe-fast")]
-use crate::raw as reader;
+pub(crate) use crate::raw as reader;
 #[cfg(not(feature = "unsafe-fast"))]
-use crate::safe as reader;
+pub(crate) use crate::safe as reader;
 
-/// Where a reader stopped: bytes of the stream consumed, bytes of the value produced.
+/// Where a reader is: bytes of the stream consumed, bytes of the value produced, and what is left of the
+/// group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct End {
+pub(crate) struct State {
     pub(crate) source_offset: usize,
     pub(crate) target_offset: usize,
+    /// The control bits of the items to come, and a one above them.
+    pub(crate) control: u32,
 }
 
-impl End {
+impl State {
+    /// Before the first group.
+    pub(crate) const START: Self = Self { source_offset: 0, target_offset: 0, control: GROUP_END };
+
     /// Whether stream and value ended together, each at its end.
     pub(crate) fn complete(self, source_len: usize, target_len: usize) -> Result<(), PglzError> {
         if self.target_offset < target_len {

@@ -63,6 +63,13 @@ impl fmt::Display for PglzError {
 
 impl core::error::Error for PglzError {}
 
+#[cfg(feature = "std")]
+impl From<PglzError> for std::io::Error {
+    fn from(error: PglzError) -> Self {
+        Self::new(std::io::ErrorKind::InvalidData, error)
+    }
+}
+
 impl PglzError {
     /// A match that looks back too far, or not at all; `distance` has 12 bits.
     #[expect(clippy::cast_possible_truncation, reason = "the tag has 12 bits for it")]
@@ -72,5 +79,17 @@ impl PglzError {
         distance: usize,
     ) -> Self {
         Self::Distance { source_offset, target_offset, distance: distance as u16 }
+    }
+    /// The same error in a value whose first `bytes` came before.
+    pub(crate) const fn behind(self, bytes: usize) -> Self {
+        match self {
+            Self::Distance { source_offset, target_offset, distance } => {
+                Self::Distance { source_offset, target_offset: target_offset + bytes, distance }
+            }
+            Self::Truncated { source_offset, target_offset } => {
+                Self::Truncated { source_offset, target_offset: target_offset + bytes }
+            }
+            other => other,
+        }
     }
 }

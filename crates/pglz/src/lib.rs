@@ -21,6 +21,7 @@ mod format;
 mod index;
 pub mod naive;
 mod output;
+mod pieces;
 #[cfg(feature = "unsafe-fast")]
 mod raw;
 pub mod safe;
@@ -39,4 +40,5 @@ pub use decompress::{decompress_append, decompress_to_vec};
 #[cfg(feature = "alloc")]
 pub use dense::DenseCompressor;
 pub use error::PglzError;
+pub use pieces::decompress_pieces;
 pub use strategy::Strategy;

@@ -19,7 +19,7 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
 use crate::PglzError;
-use crate::decompress::End;
+use crate::decompress::State;
 use crate::format::{GROUP_END, MATCH_LONG, MATCH_MIN};
 use crate::tag::Match;
 
@@ -35,10 +35,21 @@ const SOURCE_SLACK: usize = RUN + 4;
 const TARGET_SLACK: usize = RUN + BLOCK + 1;
 
 /// Decompresses until either side ends.
-pub(crate) fn run(source: &[u8], target: &mut [u8]) -> Result<End, PglzError> {
-    let len = target.len();
-    // Bytes are valid as bytes that need not be; and only initialised bytes are stored through it.
-    run_at(source, Target { start: target.as_mut_ptr(), len, borrow: PhantomData })
+pub(crate) fn run(source: &[u8], target: &mut [u8]) -> Result<State, PglzError> {
+    run_at(source, Target::of(target))
+}
+
+/// Goes on until either side has little left; cuts no match. What `target` holds below the state's
+/// offset is what the value has there.
+pub(crate) fn advance(source: &[u8], target: &mut [u8], state: State) -> Result<State, PglzError> {
+    assert!(state.target_offset <= target.len(), "so many bytes of it are written");
+    advance_at(source, Target::of(target), state)
+}
+
+/// Goes on until either side ends, as [`advance`] but for the rest.
+pub(crate) fn finish(source: &[u8], target: &mut [u8], state: State) -> Result<State, PglzError> {
+    assert!(state.target_offset <= target.len(), "so many bytes of it are written");
+    finish_at(source, Target::of(target), state)
 }
 
 /// Decompresses a whole value of `raw_len` bytes into the spare capacity of a vector, whose length
@@ -60,9 +71,14 @@ pub(crate) fn extend(
     Ok(())
 }
 
-fn run_at(source: &[u8], target: Target<'_>) -> Result<End, PglzError> {
-    let (mut at, mut out) = (0, 0);
-    let mut control = GROUP_END;
+fn run_at(source: &[u8], target: Target<'_>) -> Result<State, PglzError> {
+    finish_at(source, target, advance_at(source, target, State::START)?)
+}
+
+/// The fast loop. All bytes below `state.target_offset` have been written, and that is at most the
+/// target's length.
+fn advance_at(source: &[u8], target: Target<'_>, state: State) -> Result<State, PglzError> {
+    let State { source_offset: mut at, target_offset: mut out, mut control } = state;
     // Below these, a turn of the loop stays inside both slices.
     let source_stop = source.len().saturating_sub(SOURCE_SLACK);
     let target_stop = target.len.saturating_sub(TARGET_SLACK);
@@ -120,7 +136,8 @@ fn run_at(source: &[u8], target: Target<'_>) -> Result<End, PglzError> {
                 at += 3;
             }
         } else {
-            let found = Match::read(source, End { source_offset: at, target_offset: out })?;
+            let here = State { source_offset: at, target_offset: out, control };
+            let found = Match::read(source, here)?;
             if found.len > target.len - out {
                 break;
             }
@@ -131,47 +148,42 @@ fn run_at(source: &[u8], target: Target<'_>) -> Result<End, PglzError> {
         }
         control >>= 1;
     }
-    run_tail(source, target, End { source_offset: at, target_offset: out }, control)
+    Ok(State { source_offset: at, target_offset: out, control })
 }
 
-/// The rest of the value, exact to the byte on both sides.
-fn run_tail(
-    source: &[u8],
-    target: Target<'_>,
-    mut end: End,
-    mut control: u32,
-) -> Result<End, PglzError> {
-    while end.source_offset < source.len() && end.target_offset < target.len {
-        let End { source_offset: at, target_offset: out } = end;
+/// The rest of the value, exact to the byte on both sides. Needs what `advance_at` needs.
+fn finish_at(source: &[u8], target: Target<'_>, mut state: State) -> Result<State, PglzError> {
+    while state.source_offset < source.len() && state.target_offset < target.len {
+        let State { source_offset: at, target_offset: out, control } = state;
         if control == GROUP_END {
-            control = u32::from(source[at]) | 0x100;
-            end.source_offset += 1;
+            state.control = u32::from(source[at]) | 0x100;
+            state.source_offset += 1;
             continue;
         }
         let literals = control.trailing_zeros();
         if literals == 0 {
-            let found = Match::read(source, end)?;
+            let found = Match::read(source, state)?;
             let len = found.len.min(target.len - out);
             // SAFETY: the match was checked against `out`, and `len` cut to the room.
             unsafe { target.copy_exact(out, found.distance, len) };
-            end.target_offset += len;
-            end.source_offset += found.tag_len;
-            control >>= 1;
+            state.target_offset += len;
+            state.source_offset += found.tag_len;
+            state.control >>= 1;
         } else if source.len() - at >= RUN && target.len - out >= RUN {
             // SAFETY: just checked.
             unsafe { target.store_run(source, at, out) };
-            end.target_offset += literals as usize;
-            end.source_offset += literals as usize;
-            control >>= literals;
+            state.target_offset += literals as usize;
+            state.source_offset += literals as usize;
+            state.control >>= literals;
         } else {
             // SAFETY: `out` is below the target's length.
             unsafe { target.store_byte(source[at], out) };
-            end.target_offset += 1;
-            end.source_offset += 1;
-            control >>= 1;
+            state.target_offset += 1;
+            state.source_offset += 1;
+            state.control >>= 1;
         }
     }
-    Ok(end)
+    Ok(state)
 }
 
 /// The byte at `at`.
@@ -206,7 +218,12 @@ struct Target<'a> {
     borrow: PhantomData<&'a mut [MaybeUninit<u8>]>,
 }
 
-impl Target<'_> {
+impl<'a> Target<'a> {
+    /// All of a slice whose bytes are initialised; and only such are ever stored.
+    fn of(target: &'a mut [u8]) -> Self {
+        Self { start: target.as_mut_ptr(), len: target.len(), borrow: PhantomData }
+    }
+
     /// Copies eight bytes of the source to `out`.
     ///
     /// # Safety

@@ -4,7 +4,7 @@
 //! `unsafe-fast` feature, for whoever wants them side by side.
 #![forbid(unsafe_code)]
 use crate::PglzError;
-use crate::decompress::End;
+use crate::decompress::State;
 use crate::format::{GROUP_END, MATCH_LONG, MATCH_MIN};
 use crate::tag::Match;
 
@@ -44,9 +44,15 @@ pub(crate) fn extend(
 }
 
 /// Decompresses until either side ends.
-pub(crate) fn run(source: &[u8], target: &mut [u8]) -> Result<End, PglzError> {
-    let (mut at, mut out) = (0, 0);
-    let mut control = GROUP_END;
+pub(crate) fn run(source: &[u8], target: &mut [u8]) -> Result<State, PglzError> {
+    let state = advance(source, target, State::START)?;
+    finish(source, target, state)
+}
+
+/// Goes on until either side has little left; cuts no match. What `target` holds below the state's
+/// offset is what the value has there.
+pub(crate) fn advance(source: &[u8], target: &mut [u8], state: State) -> Result<State, PglzError> {
+    let State { source_offset: mut at, target_offset: mut out, mut control } = state;
     // While these succeed there is slack on both sides for all that one turn does.
     while let Some(ahead) = source.get(at..at + RUN + 4)
         && let Some(room) = target.get_mut(out..out + RUN + MATCH_COPY)
@@ -86,7 +92,8 @@ pub(crate) fn run(source: &[u8], target: &mut [u8]) -> Result<End, PglzError> {
                 at += 3;
             }
         } else {
-            let found = Match::read(source, End { source_offset: at, target_offset: out })?;
+            let here = State { source_offset: at, target_offset: out, control };
+            let found = Match::read(source, here)?;
             if found.len > target.len() - out {
                 break;
             }
@@ -96,37 +103,36 @@ pub(crate) fn run(source: &[u8], target: &mut [u8]) -> Result<End, PglzError> {
         }
         control >>= 1;
     }
-    run_tail(source, target, End { source_offset: at, target_offset: out }, control)
+    Ok(State { source_offset: at, target_offset: out, control })
 }
 
-/// The rest of the value, exact to the byte on both sides.
-fn run_tail(
+/// Goes on until either side ends, exact to the byte on both.
+pub(crate) fn finish(
     source: &[u8],
     target: &mut [u8],
-    mut end: End,
-    mut control: u32,
-) -> Result<End, PglzError> {
-    while end.source_offset < source.len() && end.target_offset < target.len() {
-        let End { source_offset: at, target_offset: out } = end;
+    mut state: State,
+) -> Result<State, PglzError> {
+    while state.source_offset < source.len() && state.target_offset < target.len() {
+        let State { source_offset: at, target_offset: out, control } = state;
         if control == GROUP_END {
-            control = u32::from(source[at]) | 0x100;
-            end.source_offset += 1;
+            state.control = u32::from(source[at]) | 0x100;
+            state.source_offset += 1;
             continue;
         }
         if control & 1 == 0 {
             target[out] = source[at];
-            end.target_offset += 1;
-            end.source_offset += 1;
+            state.target_offset += 1;
+            state.source_offset += 1;
         } else {
-            let found = Match::read(source, end)?;
+            let found = Match::read(source, state)?;
             let len = found.len.min(target.len() - out);
             copy_match(target, out, found.distance, len);
-            end.target_offset += len;
-            end.source_offset += found.tag_len;
+            state.target_offset += len;
+            state.source_offset += found.tag_len;
         }
-        control >>= 1;
+        state.control >>= 1;
     }
-    Ok(end)
+    Ok(state)
 }
 
 /// Copies a match of any distance, and just its bytes.

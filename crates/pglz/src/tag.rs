@@ -1,6 +1,6 @@
 //! A match as its tag says it.
 use crate::format::{MATCH_LONG, MATCH_MIN};
-use crate::{PglzError, decompress::End};
+use crate::{PglzError, decompress::State};
 
 /// A match that was read and checked: `1 <= distance <= ` the bytes produced so far.
 #[derive(Clone, Copy, Debug)]
@@ -12,10 +12,10 @@ pub(crate) struct Match {
 }
 
 impl Match {
-    /// Reads the match at `end.source_offset` of `source`, with `end.target_offset` bytes produced.
+    /// Reads the match at `state.source_offset` of `source`, with `state.target_offset` bytes produced.
     #[inline]
-    pub(crate) fn read(source: &[u8], end: End) -> Result<Self, PglzError> {
-        let End { source_offset, target_offset } = end;
+    pub(crate) fn read(source: &[u8], state: State) -> Result<Self, PglzError> {
+        let State { source_offset, target_offset, .. } = state;
         let truncated = PglzError::Truncated { source_offset, target_offset };
         let tag = source.get(source_offset..).unwrap_or_default();
         let &[first, second, ..] = tag else { return Err(truncated) };
