@@ -163,6 +163,28 @@ impl Page<'_> {
         }
     }
 
+    /// The items of an index page, all of which are stored: aligned, inside the tuple space and apart
+    /// from each other.
+    pub(crate) fn check_index_items(&self) -> Result<(), PageError> {
+        let (start, end) = (self.header().upper(), self.header().special());
+        let mut taken = Taken::default();
+        for (number, pointer) in self.items() {
+            let (item, offset, len) = (number.get(), pointer.offset(), pointer.len());
+            if !usize::from(offset).is_multiple_of(MAXALIGN) {
+                return Err(PageError::ItemMisaligned { item, offset });
+            }
+            if offset < start || len == 0 || offset + len > end {
+                return Err(PageError::ItemOutside { item, offset, len, start, end });
+            }
+            if let Some(unit) = taken.take(units(pointer)) {
+                let other = self.items().find(|(_, other)| units(*other).contains(&unit));
+                let other = other.map_or(number, |(other, _)| other).get();
+                return Err(PageError::ItemOverlap { item, other });
+            }
+        }
+        Ok(())
+    }
+
     fn sound_tuples(&self) -> impl Iterator<Item = (OffsetNumber, LinePointer)> {
         self.items().filter(|(_, pointer)| self.is_sound_tuple(*pointer))
     }

@@ -163,7 +163,7 @@ impl core::iter::FusedIterator for Deform<'_> {}
 
 /// One less than each alignment, in bytes: a table, because a jump for each attribute is a guess that
 /// the processor loses too often.
-const ROUND: [usize; 4] = {
+pub(crate) const ROUND: [usize; 4] = {
     let mut round = [0; 4];
     round[Alignment::Char as usize] = Alignment::Char.bytes() - 1;
     round[Alignment::Short as usize] = Alignment::Short.bytes() - 1;

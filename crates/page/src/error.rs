@@ -1,7 +1,9 @@
 //! What can be wrong with a page.
 use core::fmt;
 
-/// Why some bytes are not a page, or what is wrong inside one.
+use crate::LineState;
+
+/// Why some bytes are not a page, what is wrong inside one, or why it cannot be changed as asked.
 ///
 /// Offsets and lengths are bytes, offsets from the start of the page; `item` is a 1-based line
 /// pointer number. A page does not know its block number: whoever read it adds that.
@@ -15,10 +17,14 @@ pub enum PageError {
     Checksum { expected: u16, found: u16 },
     /// The header has flag bits that no release gives a meaning.
     Flags { found: u16 },
+    /// An item takes `needed` bytes, a new line pointer included; `free` are left.
+    Full { needed: usize, free: u16 },
     /// Line pointer `item` is redirected to `target`, which cannot be: there are `count` items.
     ItemBadTarget { item: u16, target: u16, count: u16 },
     /// Line pointer `item` is redirected to `target`, which is unused, dead or a redirect itself.
     ItemEmptyTarget { item: u16, target: u16 },
+    /// There can be no line pointer `item`: `limit` are the most.
+    ItemLimit { item: u16, limit: u16 },
     /// Line pointer `item` says its item starts at `offset`, which is no multiple of 8.
     ItemMisaligned { item: u16, offset: u16 },
     /// There is no line pointer `item`: the page has `count`.
@@ -27,6 +33,10 @@ pub enum PageError {
     ItemOutside { item: u16, offset: u16, len: u16, start: u16, end: u16 },
     /// Items `item` and `other` share bytes of the tuple space.
     ItemOverlap { item: u16, other: u16 },
+    /// Item `item` has to stay, because line pointer `by` is redirected to it.
+    ItemRedirected { item: u16, by: u16 },
+    /// Line pointer `item` is in the state `found`, which does not allow what was asked.
+    ItemState { item: u16, found: LineState },
     /// Line pointer `item` of a heap page is unused, dead or redirected, but names `len` bytes.
     ItemStored { item: u16, len: u16 },
     /// Item `item` has `len` bytes, and a heap tuple at least `needed`.
@@ -37,10 +47,18 @@ pub enum PageError {
     LinePointers { lower: u16 },
     /// The page is new, because `upper` is 0, and yet the byte at `offset` is not zero.
     NewNotZero { offset: usize },
+    /// The page is an index's, whose special space starts at `special`; what was asked is for a heap.
+    NotHeap { special: u16 },
+    /// The page is a heap's, because `special` is its end; what was asked is for an index.
+    NotIndex,
     /// The header's block size and layout version word is `found`; a page here has `expected`.
     SizeVersion { expected: u16, found: u16 },
+    /// A special space of `len` bytes does not fit beside the header; `limit` do.
+    SpecialLength { len: usize, limit: usize },
     /// The special space starts at `special`, which is no multiple of 8.
     SpecialMisaligned { special: u16 },
+    /// The page was never initialised.
+    Uninitialised,
 }
 
 impl fmt::Display for PageError {
@@ -55,11 +73,17 @@ impl fmt::Display for PageError {
                 write!(f, "page checksum {found:#06x}, expected {expected:#06x}")
             }
             Self::Flags { found } => write!(f, "page flags {found:#06x} have unknown bits"),
+            Self::Full { needed, free } => {
+                write!(f, "page full: {needed} bytes needed, {free} free")
+            }
             Self::ItemBadTarget { item, target, count } => {
                 write!(f, "item {item} redirected to {target}, expected 1..={count}")
             }
             Self::ItemEmptyTarget { item, target } => {
                 write!(f, "item {item} redirected to {target}, which holds no tuple")
+            }
+            Self::ItemLimit { item, limit } => {
+                write!(f, "item {item} is out of the question: a page has {limit} at most")
             }
             Self::ItemMisaligned { item, offset } => {
                 write!(f, "item {item} starts at {offset}, expected a multiple of 8")
@@ -71,6 +95,18 @@ impl fmt::Display for PageError {
                 write!(f, "item {item}, {len} bytes at {offset}, is not inside {start}..{end}")
             }
             Self::ItemOverlap { item, other } => write!(f, "items {item} and {other} overlap"),
+            Self::ItemRedirected { item, by } => {
+                write!(f, "item {item} has to stay: item {by} is redirected to it")
+            }
+            Self::ItemState { item, found } => {
+                let state = match found {
+                    LineState::Unused => "unused",
+                    LineState::Normal => "in use",
+                    LineState::Redirect => "redirected",
+                    LineState::Dead => "dead",
+                };
+                write!(f, "item {item} is {state}, which does not allow this")
+            }
             Self::ItemStored { item, len } => {
                 write!(f, "item {item} holds no tuple but names {len} bytes")
             }
@@ -86,6 +122,10 @@ impl fmt::Display for PageError {
             Self::NewNotZero { offset } => {
                 write!(f, "new page has a byte that is not zero at {offset}")
             }
+            Self::NotHeap { special } => {
+                write!(f, "not a heap page: its special space starts at {special}")
+            }
+            Self::NotIndex => write!(f, "not an index page: it has no special space"),
             Self::SizeVersion { expected, found } => write!(
                 f,
                 "page says {} bytes and layout {}, expected {} bytes and layout {}",
@@ -94,9 +134,13 @@ impl fmt::Display for PageError {
                 expected & 0xff00,
                 expected & 0x00ff
             ),
+            Self::SpecialLength { len, limit } => {
+                write!(f, "special space of {len} bytes, {limit} are the most")
+            }
             Self::SpecialMisaligned { special } => {
                 write!(f, "special space starts at {special}, expected a multiple of 8")
             }
+            Self::Uninitialised => write!(f, "page was never initialised"),
         }
     }
 }

@@ -17,14 +17,14 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct PageHeader {
-    lsn: LsnData,
-    checksum: U16,
-    flags: U16,
-    lower: U16,
-    upper: U16,
-    special: U16,
-    size_version: U16,
-    prune_xid: U32,
+    pub(crate) lsn: LsnData,
+    pub(crate) checksum: U16,
+    pub(crate) flags: U16,
+    pub(crate) lower: U16,
+    pub(crate) upper: U16,
+    pub(crate) special: U16,
+    pub(crate) size_version: U16,
+    pub(crate) prune_xid: U32,
 }
 const _: () = assert!(size_of::<PageHeader>() == 24 && align_of::<PageHeader>() == 1);
 

@@ -91,13 +91,13 @@ impl<'a> HeapTuple<'a> {
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct TupleHeader {
-    xmin: U32,
-    xmax: U32,
-    field3: U32,
-    ctid: ItemPointerData,
-    infomask2: U16,
-    infomask: U16,
-    hoff: u8,
+    pub(crate) xmin: U32,
+    pub(crate) xmax: U32,
+    pub(crate) field3: U32,
+    pub(crate) ctid: ItemPointerData,
+    pub(crate) infomask2: U16,
+    pub(crate) infomask: U16,
+    pub(crate) hoff: u8,
 }
 const _: () = assert!(size_of::<TupleHeader>() == 23 && align_of::<TupleHeader>() == 1);
 const _: () = assert!(TupleHeader::MIN_TUPLE_LEN as usize == maxalign(TupleHeader::LEN));

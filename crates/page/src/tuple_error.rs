@@ -3,7 +3,7 @@ use core::fmt;
 
 use pgtoast_varlena::VarlenaError;
 
-/// Why some bytes are not a tuple, or why an attribute is not to be had.
+/// Why some bytes are not a tuple, why an attribute is not to be had, or why values make no tuple.
 ///
 /// `attribute` is the 1-based attribute number, as in `pg_attribute.attnum`; offsets are bytes from
 /// the start of the tuple. A tuple does not know its own place: whoever read it adds that.
@@ -29,10 +29,15 @@ pub enum TupleError {
     DataPastEnd { hoff: u8, len: usize },
     /// `hoff` is `found`; the number of attributes and the null flag make it `expected`.
     DataStart { expected: usize, found: u8 },
+    /// The value for the attribute has `found` bytes; its column, or its own header or closing zero
+    /// byte, makes that `expected`.
+    DatumLength { attribute: u16, expected: usize, found: usize },
     /// `found` bytes are no tuple: `needed` are the least.
     Length { needed: usize, found: usize },
     /// `found` attributes of the tuple's table do not fit the `room` that the caller made.
     Room { found: usize, room: usize },
+    /// A tuple of `needed` bytes does not fit the `room` that the caller made.
+    TargetRoom { needed: usize, room: usize },
     /// The C string that starts at `offset` has no zero byte at its end.
     Unterminated { attribute: u16, offset: usize },
     /// The attribute is no varlena; offsets in `error` are those of the tuple, too.
@@ -71,11 +76,17 @@ impl fmt::Display for TupleError {
             Self::DataStart { expected, found } => {
                 write!(f, "attributes start at byte {found}, expected {expected}")
             }
+            Self::DatumLength { attribute, expected, found } => {
+                write!(f, "value for attribute {attribute} has {found} bytes, expected {expected}")
+            }
             Self::Length { needed, found } => {
                 write!(f, "{found} bytes are not a tuple, expected at least {needed}")
             }
             Self::Room { found, room } => {
                 write!(f, "{found} attributes, and room for {room}")
+            }
+            Self::TargetRoom { needed, room } => {
+                write!(f, "a tuple of {needed} bytes, and room for {room}")
             }
             Self::Unterminated { attribute, offset } => {
                 write!(f, "attribute {attribute} at byte {offset}: no zero byte ends the string")

@@ -1,0 +1,192 @@
+//! What happens to the items of a heap page.
+//!
+//! ```text
+//!            add, place            set_dead             set_unused
+//!   unused ------------> in use ------------> dead ----------------> unused
+//!      ^                  |    `--- redirect ---> redirected --.
+//!      `--- set_unused ---'                          `---------+--> dead, unused, redirected
+//! ```
+//! Source: `bufpage.c`, `PageAddItemExtended`; `heapam.c`; `pruneheap.c` (REL_18).
+use pgtoast_base::{BlockNumber, ItemPointer, OffsetNumber, Xid};
+
+use super::{PageMut, expect_state};
+use crate::{HeapTupleMut, LinePointer, LineState, Page, PageError, PageFlags, TupleHeader};
+
+impl PageMut<'_> {
+    /// Adds a tuple as it is and says which item it is. With the header's hint that there may be
+    /// unused line pointers, the first of them is reused; without it none is looked for. The hint
+    /// goes when a search finds none.
+    ///
+    /// # Errors
+    /// [`PageError::NotHeap`], [`PageError::ItemTooShort`], [`PageError::ItemLimit`],
+    /// [`PageError::Full`].
+    #[doc(alias = "PageAddItem")]
+    pub fn add_tuple(&mut self, tuple: &[u8]) -> Result<OffsetNumber, PageError> {
+        self.expect_heap()?;
+        let reused = self.page().reusable_item();
+        let item = reused.unwrap_or(OffsetNumber::new(self.item_count() + 1));
+        self.store_tuple(item, tuple)?;
+        if reused.is_none() {
+            self.set_flags(PageFlags::HAS_FREE_LINES, false);
+        }
+        Ok(item)
+    }
+
+    /// Adds a tuple as item `item`, which is unused or the next there would be: what replaying a log
+    /// needs. The hint about unused line pointers stays as it is.
+    ///
+    /// # Errors
+    /// [`PageError::NotHeap`], [`PageError::ItemMissing`], [`PageError::ItemState`], and those of
+    /// [`add_tuple`](Self::add_tuple).
+    #[doc(alias = "PAI_OVERWRITE")]
+    pub fn place_tuple(&mut self, item: OffsetNumber, tuple: &[u8]) -> Result<(), PageError> {
+        self.expect_heap()?;
+        let count = self.item_count();
+        if item == OffsetNumber::INVALID || item.get() > count + 1 {
+            return Err(PageError::ItemMissing { item: item.get(), count });
+        }
+        if item.get() <= count {
+            expect_state(item, self.pointer(item)?, &[LineState::Unused])?;
+        }
+        self.store_tuple(item, tuple)
+    }
+
+    /// Inserts a tuple into this page, which is block `block`: adds it, has its header name its place,
+    /// and takes from the page that all its tuples are visible.
+    ///
+    /// # Errors
+    /// Those of [`add_tuple`](Self::add_tuple).
+    #[doc(alias = "RelationPutHeapTuple")]
+    pub fn insert_tuple(
+        &mut self,
+        block: BlockNumber,
+        tuple: &[u8],
+    ) -> Result<ItemPointer, PageError> {
+        let tid = ItemPointer::new(block, self.add_tuple(tuple)?);
+        self.tuple_mut(tid.item)?.header_mut().set_ctid(tid);
+        self.set_flags(PageFlags::ALL_VISIBLE, false);
+        Ok(tid)
+    }
+
+    /// Marks the tuple at `tid`, in this page, as deleted by command `cid` of transaction `xmax`.
+    /// Its bytes stay until the page is pruned, of which the page remembers the oldest chance.
+    ///
+    /// # Errors
+    /// [`PageError::NotHeap`], [`PageError::ItemMissing`], [`PageError::ItemState`].
+    #[doc(alias = "heap_delete")]
+    pub fn delete_tuple(&mut self, tid: ItemPointer, xmax: Xid, cid: u32) -> Result<(), PageError> {
+        self.tuple_mut(tid.item)?.header_mut().set_deleted(xmax, cid, tid);
+        let oldest = self.header().prune_xid();
+        if !oldest.is_valid() || xmax.precedes(oldest) {
+            self.set_prune_xid(xmax);
+        }
+        self.set_flags(PageFlags::ALL_VISIBLE, false);
+        Ok(())
+    }
+
+    /// A stored tuple, its header to be changed.
+    ///
+    /// # Errors
+    /// [`PageError::NotHeap`], [`PageError::ItemMissing`], [`PageError::ItemState`].
+    pub fn tuple_mut(&mut self, item: OffsetNumber) -> Result<HeapTupleMut<'_>, PageError> {
+        self.expect_heap()?;
+        let pointer = self.pointer(item)?;
+        expect_state(item, pointer, &[LineState::Normal])?;
+        let (start, len) = (usize::from(pointer.offset()), usize::from(pointer.len()));
+        HeapTupleMut::new(&mut self.bytes[start..start + len]).map_err(|_| {
+            let needed = TupleHeader::MIN_TUPLE_LEN;
+            PageError::ItemTooShort { item: item.get(), len: pointer.len(), needed }
+        })
+    }
+
+    /// Has item `item`, whose tuple is gone, lead to item `target`, where the row's next version is.
+    ///
+    /// # Errors
+    /// [`PageError::NotHeap`], [`PageError::ItemMissing`]; [`PageError::ItemState`] unless `item` is
+    /// in use or redirected already; [`PageError::ItemBadTarget`], [`PageError::ItemEmptyTarget`]
+    /// unless `target` holds another tuple; [`PageError::ItemRedirected`].
+    #[doc(alias = "ItemIdSetRedirect")]
+    pub fn redirect(&mut self, item: OffsetNumber, target: OffsetNumber) -> Result<(), PageError> {
+        self.expect_heap()?;
+        expect_state(item, self.pointer(item)?, &[LineState::Normal, LineState::Redirect])?;
+        let (from, to) = (item.get(), target.get());
+        match self.page().line_pointer(target).map(LinePointer::state) {
+            Some(LineState::Normal) if target != item => {}
+            Some(_) => return Err(PageError::ItemEmptyTarget { item: from, target: to }),
+            None => {
+                let count = self.item_count();
+                return Err(PageError::ItemBadTarget { item: from, target: to, count });
+            }
+        }
+        self.expect_unreferenced(item)?;
+        self.put_pointer(item, LinePointer::redirect(target));
+        Ok(())
+    }
+
+    /// Gives up an item's tuple, while indexes may still name the item.
+    ///
+    /// # Errors
+    /// [`PageError::NotHeap`], [`PageError::ItemMissing`]; [`PageError::ItemState`] unless `item` is
+    /// in use or redirected; [`PageError::ItemRedirected`].
+    #[doc(alias = "ItemIdSetDead")]
+    pub fn set_dead(&mut self, item: OffsetNumber) -> Result<(), PageError> {
+        self.expect_heap()?;
+        expect_state(item, self.pointer(item)?, &[LineState::Normal, LineState::Redirect])?;
+        self.expect_unreferenced(item)?;
+        self.put_pointer(item, LinePointer::dead());
+        Ok(())
+    }
+
+    /// Gives up an item that nothing names any more. The line pointer is reused only once
+    /// [`compact`](Self::compact) or [`truncate_line_pointers`](Self::truncate_line_pointers) has
+    /// left a hint of it.
+    ///
+    /// # Errors
+    /// [`PageError::NotHeap`], [`PageError::ItemMissing`]; [`PageError::ItemState`] if it is unused
+    /// already; [`PageError::ItemRedirected`].
+    #[doc(alias = "ItemIdSetUnused")]
+    pub fn set_unused(&mut self, item: OffsetNumber) -> Result<(), PageError> {
+        self.expect_heap()?;
+        let used = [LineState::Normal, LineState::Redirect, LineState::Dead];
+        expect_state(item, self.pointer(item)?, &used)?;
+        self.expect_unreferenced(item)?;
+        self.put_pointer(item, LinePointer::UNUSED);
+        Ok(())
+    }
+
+    /// Writes a tuple as `item`, which is unused or the next there would be.
+    #[inline]
+    fn store_tuple(&mut self, item: OffsetNumber, tuple: &[u8]) -> Result<(), PageError> {
+        let limit = Page::max_heap_items(self.block_size);
+        if item.get() > limit {
+            return Err(PageError::ItemLimit { item: item.get(), limit });
+        }
+        let needed = TupleHeader::MIN_TUPLE_LEN;
+        if tuple.len() < usize::from(needed) {
+            let len = super::to_u16(tuple.len());
+            return Err(PageError::ItemTooShort { item: item.get(), len, needed });
+        }
+        let offset = self.room(tuple.len(), usize::from(item.get() > self.item_count()))?;
+        self.store(item, offset, tuple);
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn expect_heap(&self) -> Result<(), PageError> {
+        let special = self.header().special();
+        if special == self.block_size.bytes_u16() {
+            Ok(())
+        } else {
+            Err(PageError::NotHeap { special })
+        }
+    }
+
+    /// An error if a line pointer is redirected to `item`: it would lead nowhere.
+    fn expect_unreferenced(&self, item: OffsetNumber) -> Result<(), PageError> {
+        let to_item = LinePointer::redirect(item);
+        match self.page().items().find(|(_, pointer)| *pointer == to_item) {
+            Some((by, _)) => Err(PageError::ItemRedirected { item: item.get(), by: by.get() }),
+            None => Ok(()),
+        }
+    }
+}
