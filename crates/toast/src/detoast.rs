@@ -163,7 +163,6 @@ impl<S: ChunkSource> Detoaster<S> {
                         lz4::stored_prefix_len(range.end, raw_len, stored_len)
                     }
                 };
-                let enough = if range.end < raw_len { enough } else { stored_len };
                 self.fetch_scratch(pointer, enough)?;
                 let stream = stream_of(pointer, raw_len, method, &self.stored)?;
                 Ok(Value::owned(decompress_range(method, stream, raw_len, range)?))

@@ -138,6 +138,9 @@ fn a_fault_in_a_scan_costs_its_value_only() {
     all.iter().for_each(|chunk| scan.accept(chunk, |_, _| ()).unwrap());
     let again = scan.accept(&all[0], |_, _| panic!("handed out again"));
     assert!(matches!(again, Err(ToastError::ChunkNumber { found: 0, expected: 1, .. })));
+    // Said once.
+    assert_eq!(scan.accept(&all[0], |_, _| panic!("handed out again")), Ok(()));
+    assert_eq!(scan.finish().next(), None);
 }
 
 #[test]
