@@ -77,6 +77,7 @@ fn run_at(source: &[u8], target: Target<'_>) -> Result<State, PglzError> {
 
 /// The fast loop. All bytes below `state.target_offset` have been written, and that is at most the
 /// target's length.
+#[inline(always)]
 fn advance_at(source: &[u8], target: Target<'_>, state: State) -> Result<State, PglzError> {
     let State { source_offset: mut at, target_offset: mut out, mut control } = state;
     // Below these, a turn of the loop stays inside both slices.
@@ -136,15 +137,20 @@ fn advance_at(source: &[u8], target: Target<'_>, state: State) -> Result<State, 
                 at += 3;
             }
         } else {
-            let here = State { source_offset: at, target_offset: out, control };
-            let found = Match::read(source, here)?;
-            if found.len > target.len - out {
+            if distance == 0 || distance > out {
+                return Err(PglzError::distance(at, out, distance));
+            }
+            let (len, tag_len) = match short {
+                MATCH_LONG => (MATCH_LONG + (tag >> 16 & 0xff) as usize, 3),
+                _ => (short, 2),
+            };
+            if len > target.len - out {
                 break;
             }
-            // SAFETY: `found` was checked against `out`, and its bytes fit the target.
-            unsafe { target.copy_exact(out, found.distance, found.len) };
-            out += found.len;
-            at += found.tag_len;
+            // SAFETY: the distance was checked against `out`, and `len` bytes fit the target.
+            unsafe { target.copy_exact(out, distance, len) };
+            out += len;
+            at += tag_len;
         }
         control >>= 1;
     }
@@ -152,6 +158,7 @@ fn advance_at(source: &[u8], target: Target<'_>, state: State) -> Result<State, 
 }
 
 /// The rest of the value, exact to the byte on both sides. Needs what `advance_at` needs.
+#[inline(always)]
 fn finish_at(source: &[u8], target: Target<'_>, mut state: State) -> Result<State, PglzError> {
     while state.source_offset < source.len() && state.target_offset < target.len {
         let State { source_offset: at, target_offset: out, control } = state;
