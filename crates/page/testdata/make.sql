@@ -39,8 +39,18 @@ DELETE FROM chain WHERE id = 1;
 VACUUM (INDEX_CLEANUP off) chain;
 INSERT INTO chain VALUES (20, 'long enough to be told apart');
 
+-- A btree metapage that was never logged, in an init fork.
+CREATE UNLOGGED TABLE unlogged (id int4 PRIMARY KEY);
+
+-- A visibility map of a few pages: all visible and frozen, all visible, neither.
+CREATE TABLE mapped (id int4, filler char(900)) WITH (fillfactor = 100);
+INSERT INTO mapped SELECT g, '' FROM generate_series(1, 96) g;
+VACUUM FREEZE mapped;
+INSERT INTO mapped SELECT g, '' FROM generate_series(97, 128) g;
+VACUUM mapped;
+DELETE FROM mapped WHERE id IN (1, 50, 127);
 -- Row versions in every state, most before anyone has set a hint. A prepared transaction is one in
--- progress to everybody else.
+-- progress to everybody else; it holds vacuum back, so this comes last.
 CREATE TABLE states (id int4, what text);
 INSERT INTO states VALUES (1, 'frozen');
 VACUUM FREEZE states;
@@ -65,14 +75,4 @@ PREPARE TRANSACTION 'page fixtures';
 BEGIN; SELECT FROM states WHERE id = 12 FOR KEY SHARE; COMMIT;
 UPDATE states SET what = 'updated under a lock' WHERE id = 13;
 
--- A btree metapage that was never logged, in an init fork.
-CREATE UNLOGGED TABLE unlogged (id int4 PRIMARY KEY);
-
--- A visibility map of a few pages: all visible and frozen, all visible, neither.
-CREATE TABLE mapped (id int4, filler char(900)) WITH (fillfactor = 100);
-INSERT INTO mapped SELECT g, '' FROM generate_series(1, 96) g;
-VACUUM FREEZE mapped;
-INSERT INTO mapped SELECT g, '' FROM generate_series(97, 128) g;
-VACUUM mapped;
-DELETE FROM mapped WHERE id IN (1, 50, 127);
 CHECKPOINT;

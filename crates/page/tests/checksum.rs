@@ -46,14 +46,22 @@ fn pages_of_a_real_server_verify_in_their_own_place_only() {
 }
 
 #[test]
-fn any_flipped_byte_but_those_of_the_checksum_itself_changes_it() {
+fn a_flipped_byte_changes_the_checksum_unless_it_is_one_of_its_own() {
     let whole = checksum(FORMS, 0);
     let mut page = FORMS.to_vec();
+    let mut unnoticed = 0;
     for at in (0..page.len()).step_by(STEP) {
         page[at] ^= 0x10;
-        assert_eq!(checksum(&page, 0) == whole, (8..10).contains(&at), "byte {at}");
+        let same = checksum(&page, 0) == whole;
         page[at] ^= 0x10;
+        if (8..10).contains(&at) {
+            assert!(same, "byte {at}");
+        } else {
+            unnoticed += usize::from(same);
+        }
     }
+    // Sixteen bits let one change in 65535 pass: not more than a few of these 8190.
+    assert!(unnoticed < 4, "{unnoticed} changes pass");
 }
 
 #[test]

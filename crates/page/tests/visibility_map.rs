@@ -35,7 +35,7 @@ fn addresses_run_through_bits_bytes_and_pages() {
 fn the_bits_are_what_pg_visibility_says_and_all_others_are_clear() {
     let page = Page::parse(VM, BlockSize::KIB_8).unwrap();
     assert_eq!(page.check(), Ok(()));
-    let mut blocks = 0;
+    let (mut blocks, mut kinds) = (0, Vec::new());
     for line in include_str!("../testdata/vm.bits").lines() {
         let [block, visible, frozen] = line.split(' ').collect::<Vec<_>>()[..] else {
             panic!("three fields")
@@ -45,9 +45,13 @@ fn the_bits_are_what_pg_visibility_says_and_all_others_are_clear() {
         expected.set(VisibilityBits::ALL_VISIBLE, visible == "t");
         expected.set(VisibilityBits::ALL_FROZEN, frozen == "t");
         assert_eq!(page.visibility(block), expected, "block {block}");
+        kinds.push(expected);
         blocks += 1;
     }
     assert_eq!(blocks, 16);
+    for kind in [VisibilityBits::empty(), VisibilityBits::ALL_VISIBLE, VisibilityBits::all()] {
+        assert!(kinds.contains(&kind), "the page has blocks of each kind");
+    }
     assert!((blocks..32_672).all(|block| page.visibility(BlockNumber::new(block)).is_empty()));
 }
 
