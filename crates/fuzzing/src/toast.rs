@@ -128,8 +128,8 @@ fn edit(chunks: &mut Vec<(i32, Vec<u8>)>, what: u8, which: usize, how: u8) {
     }
 }
 
-/// Whether the chunks are the value, decided the slow way. An index scan for the whole value asks for
-/// the value's numbers only, so what is numbered beyond them is never seen.
+/// Whether the chunks are the value, decided the slow way. A chunk numbered beyond the value's is one
+/// too many; below zero it is nothing that an index can be asked for.
 fn sound(
     chunks: &[(i32, Vec<u8>)],
     stored_len: usize,
@@ -143,7 +143,7 @@ fn sound(
         match usize::try_from(*seq).ok().filter(|seq| *seq < count) {
             Some(seq) if data.len() == expected(seq) => times[seq] += 1,
             Some(_) => return false,
-            None if index_order => {}
+            None if index_order && *seq < 0 => {}
             None => return false,
         }
     }
