@@ -1,22 +1,16 @@
-//! The suites behind `cargo xtask bench`.
+#![doc = include_str!("../README.md")]
 //!
 //! ```text
 //! suites (bin) -> Suite::run(&Bench) -> [Row] -> table (stdout), JSON, HTML report
 //!                        |
 //!                        `-- Comparison: ours, peer, ours, peer … in one run, medians
 //! ```
-//!
-//! **Invariant:** a suite checks every answer it times. A wrong one is a [`WrongAnswer`] and the
-//! only thing that makes a run fail; a slow answer is a row whose `ok` is false, and a peer that is
-//! not there is a row without a peer and with a note.
-//!
-//! **Invariant:** figures are compared only inside one run. Absolute ones belong to the machine,
-//! command and date that stand beside them.
 
 mod answer;
 mod bench;
 pub mod corpora;
 mod detoast_relation;
+pub mod instructions;
 mod machine;
 mod measure;
 pub mod peers;

@@ -6,7 +6,7 @@ use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Parser;
 use pgtoast_benches::{
     Bench, Effort, Machine, Row, Run, Suite, WrongAnswer, all, named, print_tables, write_json,
@@ -38,6 +38,9 @@ struct Options {
     /// Count instructions as well, in suites that can; needs valgrind.
     #[arg(long)]
     instructions: bool,
+    /// Do one piece of work for the instructions to be counted: suite:workload.
+    #[arg(long, hide = true)]
+    workload: Option<String>,
     /// Name the suites and stop.
     #[arg(long)]
     list: bool,
@@ -50,6 +53,12 @@ fn main() -> Result<ExitCode> {
         for suite in all() {
             writeln!(out, "{:10} {}", suite.name(), suite.about())?;
         }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(workload) = &options.workload {
+        let (suite, name) = workload.split_once(':').context("no suite")?;
+        let suite = named(suite).context("no such suite")?;
+        suite.workload(name, options.input.as_deref())?;
         return Ok(ExitCode::SUCCESS);
     }
     let suites = chosen(&options.suites)?;

@@ -3,7 +3,9 @@ mod page;
 mod pglz;
 mod postgres;
 
-use anyhow::Result;
+use std::path::Path;
+
+use anyhow::{Result, bail};
 
 use crate::{Bench, Row};
 
@@ -21,6 +23,16 @@ pub trait Suite: Sync {
     /// [`crate::WrongAnswer`] when something timed gave a wrong answer; anything else means that the
     /// suite could not run here.
     fn run(&self, bench: &Bench) -> Result<Vec<Row>>;
+
+    /// Does one of its pieces of work for whoever counts instructions, each inside
+    /// [`counted`](crate::instructions::counted).
+    ///
+    /// # Errors
+    /// When there is no such piece of work.
+    fn workload(&self, name: &str, input: Option<&Path>) -> Result<()> {
+        let _ = input;
+        bail!("{} has no workload {name:?}", self.name())
+    }
 }
 
 /// All of them.
