@@ -136,7 +136,7 @@ fn deletions(column: &str) -> Vec<(u32, Infomask)> {
 }
 
 /// Goes through a table drawn as text, all forms of each cell.
-fn each_cell(table: &str, mut check: impl FnMut(TupleHeader, &str, &str)) {
+fn each_cell(table: &str, check: impl Fn(TupleHeader) -> &'static str) {
     let mut lines = table.lines().map(|line| line.split('|').map(str::trim));
     let columns: Vec<_> = lines.next().unwrap().skip(1).collect();
     let mut cells = 0;
@@ -147,7 +147,8 @@ fn each_cell(table: &str, mut check: impl FnMut(TupleHeader, &str, &str)) {
                 for (xmax, ended) in deletions(column) {
                     // Commands before the snapshot's, so that own work is seen.
                     let header = header(xmin, xmax, COMMAND - 1, inserted | ended);
-                    check(header, expected, &format!("inserted {row}, ended {column}: {header:?}"));
+                    let found = check(header);
+                    assert_eq!(found, expected, "inserted {row}, ended {column}: {header:?}");
                     cells += 1;
                 }
             }
@@ -166,10 +167,7 @@ fn a_snapshot_sees_what_was_over_when_it_was_taken() {
         later, hinted | no   | no     | no      | no    | no     | no  | no
         own           | yes  | yes    | yes     | yes   | yes    | yes | no
         done          | yes  | yes    | yes     | yes   | no     | no  | no";
-    each_cell(table, |header, expected, cell| {
-        let seen = if header.is_visible(&SNAPSHOT, &World) { "yes" } else { "no" };
-        assert_eq!(seen, expected, "{cell}");
-    });
+    each_cell(table, |header| if header.is_visible(&SNAPSHOT, &World) { "yes" } else { "no" });
 }
 
 #[test]
@@ -182,15 +180,12 @@ fn vacuum_asks_what_is_over_now_and_for_everyone() {
         later, hinted | live | live   | deleting | recent | recent | dead | deleting
         own           | new  | new    | new      | new    | new    | new  | deleting
         done          | live | live   | deleting | recent | recent | dead | deleting";
-    each_cell(table, |header, expected, cell| {
-        let state = match header.vacuum_state(Xid::new(HORIZON), &World) {
-            VacuumState::Dead => "dead",
-            VacuumState::DeleteInProgress => "deleting",
-            VacuumState::InsertInProgress => "new",
-            VacuumState::Live => "live",
-            VacuumState::RecentlyDead => "recent",
-        };
-        assert_eq!(state, expected, "{cell}");
+    each_cell(table, |header| match header.vacuum_state(Xid::new(HORIZON), &World) {
+        VacuumState::Dead => "dead",
+        VacuumState::DeleteInProgress => "deleting",
+        VacuumState::InsertInProgress => "new",
+        VacuumState::Live => "live",
+        VacuumState::RecentlyDead => "recent",
     });
 }
 

@@ -6,6 +6,9 @@ use pgtoast_base::{BlockNumber, BlockSize};
 use pgtoast_page::{Page, VisibilityAddress, VisibilityBits};
 use support::VM;
 
+/// How much of a long loop is run: all of it, but for an interpreter, which takes its time.
+const STEP: usize = if cfg!(miri) { 997 } else { 1 };
+
 #[test]
 fn a_map_page_speaks_for_four_heap_blocks_a_byte() {
     let blocks = BlockSize::ALL.map(VisibilityAddress::blocks_per_page);
@@ -52,7 +55,11 @@ fn the_bits_are_what_pg_visibility_says_and_all_others_are_clear() {
     for kind in [VisibilityBits::empty(), VisibilityBits::ALL_VISIBLE, VisibilityBits::all()] {
         assert!(kinds.contains(&kind), "the page has blocks of each kind");
     }
-    assert!((blocks..32_672).all(|block| page.visibility(BlockNumber::new(block)).is_empty()));
+    assert!(
+        (blocks..32_672)
+            .step_by(STEP)
+            .all(|block| page.visibility(BlockNumber::new(block)).is_empty())
+    );
 }
 
 #[test]
@@ -60,7 +67,9 @@ fn all_bits_at_once_are_those_of_each_block() {
     let page = Page::parse(VM, BlockSize::KIB_8).unwrap();
     let all: Vec<_> = page.visibility_bits().collect();
     assert_eq!(all.len(), 32_672);
-    assert!((0..).zip(&all).all(|(block, bits)| page.visibility(BlockNumber::new(block)) == *bits));
+    for (block, bits) in (0..).zip(all).step_by(STEP) {
+        assert_eq!(page.visibility(BlockNumber::new(block)), bits);
+    }
 }
 
 #[test]
@@ -68,6 +77,6 @@ fn a_new_map_page_promises_nothing() {
     for size in BlockSize::ALL {
         let zeros = vec![0; size.bytes()];
         let page = Page::parse(&zeros, size).unwrap();
-        assert!(page.visibility_bits().all(|bits| bits.is_empty()));
+        assert!(page.visibility_bits().step_by(STEP).all(|bits| bits.is_empty()));
     }
 }
