@@ -3,9 +3,11 @@
 
 mod canary;
 mod codec;
+mod form_deform;
 mod fsm;
 mod input;
 mod page;
+mod page_program;
 mod pglz;
 mod toast;
 mod tuple;
@@ -13,8 +15,10 @@ mod varlena;
 
 pub use canary::canary;
 pub use codec::codec_prefix;
+pub use form_deform::form_deform;
 pub use fsm::{fsm_image, fsm_ops};
 pub use page::page_parse;
+pub use page_program::page_program;
 pub use pglz::{pglz_decompress, pglz_round_trip};
 pub use toast::toast_assembly;
 pub use tuple::tuple_deform;
@@ -36,10 +40,12 @@ pub const TARGETS: &[Target] = &[
     Target { name: "fsm_image", body: fsm_image },
     Target { name: "fsm_ops", body: fsm_ops },
     Target { name: "page_parse", body: page_parse },
+    Target { name: "page_program", body: page_program },
     Target { name: "pglz_decompress", body: pglz_decompress },
     Target { name: "pglz_round_trip", body: pglz_round_trip },
     Target { name: "toast_assembly", body: toast_assembly },
     Target { name: "toast_pointer", body: toast_pointer },
     Target { name: "tuple_deform", body: tuple_deform },
+    Target { name: "tuple_form", body: form_deform },
     Target { name: "varlena_parse", body: varlena_parse },
 ];

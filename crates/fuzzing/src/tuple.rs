@@ -3,7 +3,7 @@ use pgtoast_page::{Attribute, AttributeDescriptor, HeapTuple, TupleDescriptor, T
 use pgtoast_testkit::naive;
 
 /// `attlen`, `attbyval`, `attalign`: what a byte of the input makes a column of.
-const COLUMNS: [(i16, bool, u8); 17] = [
+pub(crate) const COLUMNS: [(i16, bool, u8); 17] = [
     (4, true, b'i'),
     (-1, false, b'i'),
     (8, true, b'd'),

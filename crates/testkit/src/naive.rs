@@ -4,4 +4,6 @@
 //! They trust their input and panic where it is wrong: they are for tests that made it.
 
 pub mod deform;
+pub mod form;
+pub mod page;
 pub mod pglz;
