@@ -1,122 +1,128 @@
-//! Eight nodes in a `u64`, the first in the lowest byte, looked at together.
+//! Thirty-two nodes in four words, the first in the lowest byte of the first, looked at together.
 //!
-//! Compilers do not turn a search with an early end into vector code, and atomics never become it;
-//! plain arithmetic on words serves both the page in bytes and the page in atomics.
+//! A search with an early end does not become vector code by itself, atomics never do, and the
+//! processors' own vectors need unsafe code. Plain arithmetic on words serves both the page in bytes and
+//! the page in atomics.
+
+/// Nodes looked at together: more than most searches pass over, so that one look is enough.
+pub(crate) const WIDTH: usize = 32;
+/// The words they fill.
+pub(crate) const WORDS: usize = WIDTH / 8;
 
 /// In each byte: its highest bit alone.
 const HIGH: u64 = 0x8080_8080_8080_8080;
 /// In each byte: 1.
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// A category in all eight bytes, ready to be compared with.
+/// A category to compare with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Least {
+    category: u8,
     all: u64,
-    low_bits: u64,
 }
 
 impl Least {
     #[inline]
     pub(crate) const fn new(category: u8) -> Self {
-        let all = category as u64 * ONES;
-        Self { all, low_bits: all & !HIGH }
+        Self { category, all: category as u64 * ONES }
     }
 
-    /// The high bit of each byte that is at least the category; all others clear.
+    /// One bit a node: whether it is at least the category.
     #[inline]
-    pub(crate) const fn reached_in(self, word: u64) -> u64 {
-        // With the high bits forced on, no byte borrows from the next: the high bit that is left
-        // tells how the seven low bits compare. The high bits themselves decide first.
-        let low = (word | HIGH) - self.low_bits;
-        ((word & !self.all) | (!(word ^ self.all) & low)) & HIGH
+    pub(crate) fn reached_in(self, words: &[u64; WORDS]) -> u32 {
+        words.iter().rev().fold(0, |bits, word| {
+            // Brings the lowest bits of the eight bytes together in the highest byte, in order.
+            let reached = (reaches(*word, self.all) >> 7).wrapping_mul(0x0102_0408_1020_4080);
+            let [.., gathered] = reached.to_le_bytes();
+            bits << 8 | u32::from(gathered)
+        })
     }
 }
 
-/// The number of the first byte whose high bit is set in such a mask, which is not zero.
+/// The greatest node of some words.
 #[inline]
-pub(crate) const fn first_lane(mask: u64) -> usize {
-    (mask.trailing_zeros() / 8) as usize
+pub(crate) fn max_of(words: impl IntoIterator<Item = u64>) -> u8 {
+    let max = words.into_iter().fold(0, |max, word| {
+        let whole = (reaches(word, max) >> 7) * 0xff;
+        (word & whole) | (max & !whole)
+    });
+    max.to_le_bytes().into_iter().fold(0, u8::max)
 }
 
-/// Byte by byte the greater of two words.
+/// The high bit of each byte of `word` that is at least that of `other`; all others clear.
 #[inline]
-pub(crate) const fn max_lanes(a: u64, b: u64) -> u64 {
-    let low = (a | HIGH) - (b & !HIGH);
-    let a_reaches = ((a & !b) | (!(a ^ b) & low)) & HIGH;
-    let whole = (a_reaches >> 7) * 0xff;
-    (a & whole) | (b & !whole)
-}
-
-/// The greatest byte of a word.
-#[inline]
-pub(crate) const fn max_lane(word: u64) -> u8 {
-    let pairs = max_lanes(word, word >> 32);
-    let pairs = max_lanes(pairs, pairs >> 16);
-    #[expect(clippy::cast_possible_truncation, reason = "the lowest byte is asked for")]
-    return max_lanes(pairs, pairs >> 8) as u8;
+const fn reaches(word: u64, other: u64) -> u64 {
+    // With the high bits forced on, no byte borrows from the next: the high bit that is left tells
+    // how the seven low bits compare. The high bits themselves decide first.
+    let low = (word | HIGH) - (other & !HIGH);
+    ((word & !other) | (!(word ^ other) & low)) & HIGH
 }
 
 /// Where the first byte is that reaches `least`, among those from `from` on.
 #[inline]
 pub(crate) fn position(bytes: &[u8], from: usize, least: Least) -> Option<usize> {
+    let Some(last) = bytes.len().checked_sub(WIDTH) else {
+        return short_position(bytes, from, least);
+    };
     let mut at = from;
-    let rest = bytes.get(from..)?;
-    let mut words = rest.chunks_exact(8);
-    for word in &mut words {
-        let mask = least.reached_in(word_of(word));
+    while at < bytes.len() {
+        // The last stretch begins earlier than it need, so that it is as long as the others.
+        let start = at.min(last);
+        let (words, _) = bytes.get(start..)?.as_chunks::<8>();
+        let words = words.first_chunk::<WORDS>()?.map(u64::from_le_bytes);
+        let mask = least.reached_in(&words) & (u32::MAX << (at - start));
         if mask != 0 {
-            return Some(at + first_lane(mask));
+            return Some(start + mask.trailing_zeros() as usize);
         }
-        at += 8;
+        at = start + WIDTH;
     }
-    let mask = least.reached_in(word_of(words.remainder()));
-    // Bytes past the end read as zero: they would reach a category of 0.
-    (mask != 0).then(|| at + first_lane(mask)).filter(|&at| at < bytes.len())
+    None
 }
 
-/// Up to eight bytes as a word, zeros behind them.
-#[inline]
-fn word_of(bytes: &[u8]) -> u64 {
-    match bytes.try_into() {
-        Ok(eight) => u64::from_le_bytes(eight),
-        Err(_) => bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
-    }
+/// The same for less than a stretch, as only pages of a model checker's size have.
+#[cold]
+fn short_position(bytes: &[u8], from: usize, least: Least) -> Option<usize> {
+    let rest = bytes.get(from..)?;
+    rest.iter().position(|&byte| byte >= least.category).map(|at| from + at)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn words(bytes: &[u8; WIDTH]) -> [u64; WORDS] {
+        core::array::from_fn(|at| u64::from_le_bytes(core::array::from_fn(|i| bytes[8 * at + i])))
+    }
+
     #[test]
-    fn each_byte_is_compared_on_its_own() {
-        for a in 0..=255u8 {
-            for b in 0..=255u8 {
-                let around = [0, a, 255, a, 127, a, 128, a];
-                let word = u64::from_le_bytes(around);
-                let mask = Least::new(b).reached_in(word);
-                for (lane, &byte) in around.iter().enumerate() {
-                    let expected = if byte >= b { 0x80 } else { 0 };
-                    assert_eq!(mask.to_le_bytes()[lane], expected, "{byte} against {b}");
-                }
-                let other = u64::from_le_bytes([b; 8]);
-                assert_eq!(max_lanes(word, other).to_le_bytes(), around.map(|byte| byte.max(b)));
+    fn each_node_is_compared_on_its_own() {
+        for node in 0..=255u8 {
+            let around = [0, node, 255, node, 127, node, 128, node];
+            let bytes = core::array::from_fn(|at| around[(at + at / 8) % 8]);
+            for least in 0..=255u8 {
+                let bit = |(at, &byte): (usize, &u8)| u32::from(byte >= least) << at;
+                let expected: u32 = bytes.iter().enumerate().map(bit).sum();
+                assert_eq!(Least::new(least).reached_in(&words(&bytes)), expected);
             }
         }
     }
 
     #[test]
-    fn the_greatest_byte_may_be_anywhere() {
-        for lane in 0..8 {
-            let mut bytes = [3, 1, 4, 1, 5, 9, 2, 6];
-            bytes[lane] = 200;
-            assert_eq!(max_lane(u64::from_le_bytes(bytes)), 200);
+    fn the_greatest_node_may_be_anywhere() {
+        for at in 0..WIDTH {
+            for greatest in [7, 128, 255] {
+                let mut bytes = core::array::from_fn(|at| u8::try_from(at % 7).unwrap_or(0));
+                bytes[at] = greatest;
+                assert_eq!(max_of(words(&bytes)), greatest);
+            }
         }
+        assert_eq!(max_of([]), 0);
     }
 
     #[test]
     fn position_is_what_an_iterator_finds() {
-        let bytes: [u8; 37] = core::array::from_fn(|i| u8::try_from(i * 151 % 256).unwrap_or(0));
-        for len in 0..=bytes.len() {
+        let bytes: [u8; 150] = core::array::from_fn(|i| u8::try_from(i * 151 % 256).unwrap_or(0));
+        for len in [0, 1, 31, 32, 33, 37, 63, 64, 65, 127, 150] {
             for from in 0..=len + 1 {
                 for least in [0, 1, 100, 128, 200, 250, 255] {
                     let expected = (from..len).find(|&at| bytes[at] >= least);

@@ -242,35 +242,43 @@ impl<P: MapPages> FreeSpaceMap<P> {
         nblocks: u32,
         report: &mut SearchReport,
     ) -> Result<(), P::Error> {
-        let geometry = self.geometry;
-        let mut address = geometry.root();
+        let slots = u64::from(self.geometry.slots());
+        let (mut address, mut physical) = (self.geometry.root(), 0);
         while report.restarts <= SearchReport::MAX_RESTARTS {
             let at_bottom = address.level == 0;
-            let look = |page: &mut FsmPageMut<'_>| (page.search(min, at_bottom), page.root());
-            let (found, root) =
-                self.with(address, Access::Hint, look)?.unwrap_or((None, Category::NONE));
-            if let Some(slot) = found {
-                let first = geometry.first_block(address, slot);
-                if let Some(block) = block_within(first, nblocks) {
-                    match geometry.child(address, slot) {
-                        Some(child) => address = child,
-                        None => {
-                            report.block = Some(block);
-                            return Ok(());
-                        }
+            let look = |page: &mut FsmPageMut<'_>| match page.search(min, at_bottom) {
+                Some(slot) => Ok(slot),
+                None => Err(page.root()),
+            };
+            let looked = self.with_physical(physical, Access::Hint, look)?;
+            match looked.unwrap_or(Err(Category::NONE)) {
+                Ok(slot) => {
+                    // No number here is past the blocks of a whole map, so nothing overflows.
+                    let child = u64::from(address.page) * slots + u64::from(slot);
+                    if child * self.geometry.blocks_below(address.level) >= u64::from(nblocks) {
+                        // This slot and all behind it stand for blocks that are not there.
+                        let within = self.geometry.slots_within(address, nblocks);
+                        self.with_physical(physical, Access::Change, |page| page.truncate(within))?;
+                        report.cleared_pages += 1;
+                        continue;
                     }
-                } else {
-                    // This slot and all behind it stand for blocks that are not there.
-                    let within = geometry.slots_within(address, nblocks);
-                    self.with(address, Access::Change, |page| page.truncate(within))?;
-                    report.cleared_pages += 1;
+                    // What stands before a block of the relation has no higher number than that.
+                    let child = u32::try_from(child).unwrap_or(u32::MAX);
+                    if at_bottom {
+                        report.block = Some(BlockNumber::new(child));
+                        return Ok(());
+                    }
+                    physical = self.geometry.physical_child(address.level, physical, slot);
+                    address = PageAddress { level: address.level - 1, page: child };
                 }
-            } else {
-                // What is here is less than was promised: say so above and go on there.
-                let Some((parent, slot)) = geometry.parent(address) else { return Ok(()) };
-                self.with(parent, Access::Change, |page| page.set(slot, root))?;
-                report.restarts += 1;
-                address = parent;
+                Err(root) => {
+                    // What is here is less than was promised: say so above and go on there.
+                    let Some((parent, slot)) = self.geometry.parent(address) else { return Ok(()) };
+                    physical = self.geometry.physical(parent);
+                    address = parent;
+                    self.with_physical(physical, Access::Change, |page| page.set(slot, root))?;
+                    report.restarts += 1;
+                }
             }
         }
         Ok(())
@@ -376,9 +384,20 @@ impl<P: MapPages> FreeSpaceMap<P> {
         access: Access,
         work: impl FnOnce(&mut FsmPageMut<'_>) -> R,
     ) -> Result<Option<R>, P::Error> {
-        let geometry = self.geometry;
-        let Ok(number) = u32::try_from(geometry.physical(address)) else { return Ok(None) };
-        self.pages.with(number, access, |contents| match FsmPageMut::parse(geometry, contents) {
+        self.with_physical(self.geometry.physical_leaf(address), access, work)
+    }
+
+    /// The same for a page by its number in the fork.
+    #[inline]
+    fn with_physical<R>(
+        &mut self,
+        physical: u64,
+        access: Access,
+        work: impl FnOnce(&mut FsmPageMut<'_>) -> R,
+    ) -> Result<Option<R>, P::Error> {
+        let shape = self.geometry.shape();
+        let Ok(number) = u32::try_from(physical) else { return Ok(None) };
+        self.pages.with(number, access, |contents| match FsmPageMut::with_shape(shape, contents) {
             Ok(mut page) => work(&mut page),
             Err(error) => panic!("the storage broke its contract: {error}"),
         })
@@ -390,16 +409,26 @@ impl<P: MapPages> FreeSpaceMap<P> {
         &mut self,
         address: PageAddress,
         access: Access,
-        work: impl FnOnce(&mut FsmPageMut<'_>) -> R,
+        work: impl FnOnce(&mut FsmPageMut<'_>) -> R + Copy,
     ) -> Result<R, P::Error> {
-        let needed = self.geometry.physical(address) + 1;
-        if u64::from(self.pages.page_count()?) < needed {
-            self.pages.extend(u32::try_from(needed).unwrap_or(u32::MAX))?;
+        let physical = self.geometry.physical_leaf(address);
+        loop {
+            if let Some(result) = self.with_physical(physical, access, work)? {
+                return Ok(result);
+            }
+            self.extend_past(physical)?;
         }
-        match self.with(address, access, work)? {
-            Some(result) => Ok(result),
-            None => panic!("the storage broke its contract: no page after it was extended"),
-        }
+    }
+
+    #[cold]
+    fn extend_past(&mut self, physical: u64) -> Result<(), P::Error> {
+        let page_count = u32::try_from(physical + 1).unwrap_or(u32::MAX);
+        let before = self.pages.page_count()?;
+        assert!(
+            before < page_count,
+            "the storage broke its contract: a page it counts is not there"
+        );
+        self.pages.extend(page_count)
     }
 
     pub(crate) fn pages_mut(&mut self) -> &mut P {

@@ -23,7 +23,8 @@ use core::ops::Range;
 use zerocopy::little_endian::I32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::lanes::{Least, position};
+use crate::geometry::Shape;
+use crate::lanes::{Least, WIDTH, position};
 use crate::{Category, FsmError, Geometry};
 
 /// The bytes as drawn: any bytes are such a page.
@@ -41,13 +42,13 @@ struct FsmPageData {
 /// A page of the map to look at.
 #[derive(Clone, Copy)]
 pub struct FsmPage<'a> {
-    geometry: Geometry,
+    shape: Shape,
     data: &'a FsmPageData,
 }
 
 /// A page of the map to work on.
 pub struct FsmPageMut<'a> {
-    geometry: Geometry,
+    shape: Shape,
     data: &'a mut FsmPageData,
 }
 
@@ -60,7 +61,7 @@ impl<'a> FsmPage<'a> {
         let data = checked(geometry, contents).and_then(|contents| {
             FsmPageData::ref_from_bytes(contents).map_err(|_| length_error(geometry, contents))
         })?;
-        Ok(Self { geometry, data })
+        Ok(Self { shape: geometry.shape(), data })
     }
 
     /// The greatest category of the page, if its tree can be believed.
@@ -76,14 +77,14 @@ impl<'a> FsmPage<'a> {
     #[inline]
     #[must_use]
     pub fn slot(self, slot: u32) -> Category {
-        let slot = slot.min(self.geometry.slots()) as usize;
-        Category::new(node(&self.data.nodes, self.geometry.inner_nodes() + slot))
+        let slot = slot.min(self.shape.slots()) as usize;
+        Category::new(node(&self.data.nodes, self.shape.inner_nodes() + slot))
     }
 
     /// Every slot, from 0.
     #[must_use]
     pub fn slots(self) -> &'a [u8] {
-        self.data.nodes.get(self.geometry.inner_nodes()..).unwrap_or_default()
+        self.data.nodes.get(self.shape.inner_nodes()..).unwrap_or_default()
     }
 
     /// Where the next search would start, as stored.
@@ -114,10 +115,15 @@ impl<'a> FsmPageMut<'a> {
     /// [`FsmError::ContentLength`] when that is not the length of a page's contents.
     #[inline]
     pub fn parse(geometry: Geometry, contents: &'a mut [u8]) -> Result<Self, FsmError> {
+        Self::with_shape(geometry.shape(), contents)
+    }
+
+    #[inline]
+    pub(crate) fn with_shape(shape: Shape, contents: &'a mut [u8]) -> Result<Self, FsmError> {
         let found = contents.len();
-        let expected = geometry.content_bytes();
+        let expected = shape.content_bytes();
         match FsmPageData::mut_from_bytes(contents) {
-            Ok(data) if found == expected => Ok(Self { geometry, data }),
+            Ok(data) if found == expected => Ok(Self { shape, data }),
             _ => Err(FsmError::ContentLength { expected, found }),
         }
     }
@@ -126,7 +132,7 @@ impl<'a> FsmPageMut<'a> {
     #[inline]
     #[must_use]
     pub fn as_page(&self) -> FsmPage<'_> {
-        FsmPage { geometry: self.geometry, data: self.data }
+        FsmPage { shape: self.shape, data: self.data }
     }
 
     /// The greatest category of the page, if its tree can be believed.
@@ -136,25 +142,42 @@ impl<'a> FsmPageMut<'a> {
         self.as_page().root()
     }
 
-    /// Sets a slot and every node above it; does nothing past the last slot.
+    /// Sets a slot and the nodes above it; does nothing past the last slot.
     ///
-    /// All nodes up to the root are written, without looking for the one where nothing changes any
-    /// more: it is found by a branch that no processor can predict, and a dozen stores cost less.
+    /// The nodes up to that of the group are written without looking for the one where nothing
+    /// changes any more: it is found by a branch that no processor can predict, and a few stores cost
+    /// less. Most changes end in their group, and that can be predicted.
     #[doc(alias = "fsm_set_avail")]
     #[inline]
     pub fn set(&mut self, slot: u32, category: Category) {
-        if slot >= self.geometry.slots() {
+        if slot >= self.shape.slots() {
             return;
         }
         let nodes = &mut self.data.nodes;
-        let mut at = self.geometry.inner_nodes() + slot as usize;
         let mut value = category.get();
+        let mut at = self.shape.inner_nodes() + slot as usize;
         if let Some(slot) = nodes.get_mut(at) {
             *slot = value;
         }
         // Counted from 1, the parent of node n is n / 2 and the other child is n ^ 1.
         at += 1;
-        for _ in 0..self.geometry.height() {
+        let mut up = |at: &mut usize| {
+            value = value.max(node(nodes, (*at ^ 1) - 1));
+            *at /= 2;
+            nodes.get_mut(*at - 1).map(|parent| core::mem::replace(parent, value)) == Some(value)
+        };
+        let mut rows = self.shape.height();
+        if rows >= GROUP_ROWS {
+            let mut unchanged = false;
+            for _ in 0..GROUP_ROWS {
+                unchanged = up(&mut at);
+            }
+            if unchanged && value <= node(nodes, 0) {
+                return;
+            }
+            rows -= GROUP_ROWS;
+        }
+        for _ in 0..rows {
             value = value.max(node(nodes, (at ^ 1) - 1));
             at /= 2;
             if let Some(parent) = nodes.get_mut(at - 1) {
@@ -176,9 +199,14 @@ impl<'a> FsmPageMut<'a> {
             return None;
         }
         let start = match u32::try_from(self.data.next_slot.get()) {
-            Ok(slot) if slot < self.geometry.slots() => slot,
+            Ok(slot) if slot < self.shape.slots() => slot,
             _ => 0,
         };
+        // A page above level 0 stays with its slot until that has too little.
+        if !advance && self.as_page().slot(start).get() >= min {
+            self.data.next_slot.set(start.cast_signed());
+            return Some(start);
+        }
         let found = match self.first_from(start as usize, min) {
             Some(slot) => slot,
             None => {
@@ -200,7 +228,7 @@ impl<'a> FsmPageMut<'a> {
     pub fn rebuild(&mut self) -> bool {
         let mut wrong = false;
         // Row by row from the lowest: a row and the one below it lie one behind the other.
-        for row in (0..self.geometry.height()).rev() {
+        for row in (0..self.shape.height()).rev() {
             let first = (1 << row) - 1;
             let Some((parents, children)) = self
                 .data
@@ -230,7 +258,7 @@ impl<'a> FsmPageMut<'a> {
     /// Clears every slot from `slots` on; says whether any was set.
     #[doc(alias = "fsm_truncate_avail")]
     pub fn truncate(&mut self, slots: u32) -> bool {
-        self.clear(slots..self.geometry.slots())
+        self.clear(slots..self.shape.slots())
     }
 
     /// Clears some slots; says whether any was set.
@@ -253,7 +281,7 @@ impl<'a> FsmPageMut<'a> {
 
     /// The slots, to be filled in bulk; [`rebuild`](Self::rebuild) must follow.
     pub(crate) fn slots_mut(&mut self) -> &mut [u8] {
-        self.data.nodes.get_mut(self.geometry.inner_nodes()..).unwrap_or_default()
+        self.data.nodes.get_mut(self.shape.inner_nodes()..).unwrap_or_default()
     }
 
     /// The first slot at or after `start` that has `min`, else the first before it; `None` if the
@@ -262,14 +290,20 @@ impl<'a> FsmPageMut<'a> {
     fn first_from(&self, start: usize, min: u8) -> Option<usize> {
         let least = Least::new(min);
         let slots = self.as_page().slots();
-        let group_rows = self.geometry.height().min(GROUP_ROWS);
+        // Most searches end in the slots that are looked at first.
+        let near = slots.len().min(start + WIDTH);
+        if let Some(slot) = position(slots.get(..near)?, start, least) {
+            return Some(slot);
+        }
+        let start = near.min(slots.len() - 1);
+        let group_rows = self.shape.height().min(GROUP_ROWS);
         let group = start >> group_rows;
         let group_end = ((group + 1) << group_rows).min(slots.len());
         if let Some(slot) = position(slots.get(..group_end)?, start, least) {
             return Some(slot);
         }
         // The row whose nodes stand for a group of slots each.
-        let groups = 1 << (self.geometry.height() - group_rows);
+        let groups = 1 << (self.shape.height() - group_rows);
         let row = self.data.nodes.get(groups - 1..2 * groups - 1)?;
         let group =
             position(row, group + 1, least).or_else(|| position(row.get(..=group)?, 0, least))?;

@@ -110,6 +110,7 @@ impl VecPages {
     }
 
     /// The contents of a page.
+    #[inline]
     pub fn page_mut(&mut self, page: u32) -> Option<&mut [u8]> {
         let start = usize::try_from(page).ok()?.checked_mul(self.content_bytes)?;
         self.bytes.get_mut(start..)?.get_mut(..self.content_bytes)

@@ -95,7 +95,7 @@ fn two_writers_and_a_searcher() {
 
 #[test]
 fn two_writers_and_a_searcher_leave_every_maximum_right() {
-    explore(2, Mutant::None, two_writers_and_a_searcher);
+    explore(3, Mutant::None, two_writers_and_a_searcher);
 }
 
 #[test]

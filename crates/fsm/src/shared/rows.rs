@@ -12,7 +12,7 @@
 //! worked out when a page is written. Fewer rows are fewer places for threads to meet.
 use alloc::boxed::Box;
 
-use crate::lanes::{Least, first_lane, max_lane, max_lanes};
+use crate::lanes::{self, Least};
 use crate::sync::Word;
 
 /// Slots of a group, which fill one cache line.
@@ -30,20 +30,26 @@ impl Line {
     /// The greatest node.
     #[inline]
     pub(crate) fn max(&self) -> u8 {
-        max_lane(self.0.iter().fold(0, |max, word| max_lanes(max, word.load())))
+        lanes::max_of(self.0.iter().map(Word::load))
     }
 
     /// The first node with `least`, from `from` on.
     #[inline]
     pub(crate) fn position(&self, from: usize, least: Least) -> Option<usize> {
-        let (first, skipped) = (from / 8, from % 8);
-        let mut ignored = (1u64 << (8 * skipped)) - 1;
-        for (at, word) in self.0.iter().enumerate().skip(first) {
-            let mask = least.reached_in(word.glance()) & !ignored;
-            if mask != 0 {
-                return Some(8 * at + first_lane(mask));
+        let mut start = 0;
+        for words in self.0.chunks(lanes::WORDS) {
+            if from < start + lanes::WIDTH {
+                // Zeros for the words that a model checker's line lacks.
+                let mut seen = [0; lanes::WORDS];
+                for (seen, word) in seen.iter_mut().zip(words) {
+                    *seen = word.glance();
+                }
+                let mask = least.reached_in(&seen) & (u32::MAX << from.saturating_sub(start));
+                if mask != 0 {
+                    return Some(start + mask.trailing_zeros() as usize);
+                }
             }
-            ignored = 0;
+            start += lanes::WIDTH;
         }
         None
     }
