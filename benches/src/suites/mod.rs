@@ -1,4 +1,5 @@
 //! The suites there are, in the order they run.
+mod fsm;
 mod page;
 mod pglz;
 mod postgres;
@@ -38,7 +39,7 @@ pub trait Suite: Sync {
 /// All of them.
 #[must_use]
 pub fn all() -> &'static [&'static dyn Suite] {
-    &[&page::PageSuite, &pglz::PglzSuite, &postgres::PostgresSuite]
+    &[&page::PageSuite, &pglz::PglzSuite, &fsm::FsmSuite, &postgres::PostgresSuite]
 }
 
 /// The one of that name.
