@@ -3,9 +3,13 @@
 //! A machine that is shared, hot or throttled changes its speed while it is measured. So nothing is
 //! timed on its own: all contenders take turns inside one run, the turn order rotates from round to
 //! round, and the medians of what each took are compared.
+//!
+//! What one thread computes is timed by the processor time it uses. On the clock, a busy machine would
+//! favour the fast: a short sample slips through between two interruptions, a long one never does.
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use rustix::time::{ClockId, clock_gettime};
 
 /// One timed pass over the work.
 type Sample<'a> = Box<dyn FnMut() -> Result<Duration> + 'a>;
@@ -22,9 +26,9 @@ impl<'a> Comparison<'a> {
     /// Rounds after which more would not change a median worth printing.
     const MAX_ROUNDS: usize = 301;
 
-    /// Our way. One call should take a millisecond or more.
+    /// Our way, computed by the calling thread alone. One call should take a millisecond or more.
     pub fn of(ours: impl FnMut() + 'a) -> Self {
-        Self { contenders: vec![("ours", wall_clock(ours))] }
+        Self { contenders: vec![("ours", processor_time(ours))] }
     }
 
     /// Our way, where the work itself knows how long it took.
@@ -32,10 +36,10 @@ impl<'a> Comparison<'a> {
         Self { contenders: vec![("ours", Box::new(ours))] }
     }
 
-    /// Another's way of doing the same.
+    /// Another's way of doing the same, by the calling thread alone.
     #[must_use]
     pub fn against(mut self, name: &'static str, peer: impl FnMut() + 'a) -> Self {
-        self.contenders.push((name, wall_clock(peer)));
+        self.contenders.push((name, processor_time(peer)));
         self
     }
 
@@ -122,12 +126,18 @@ pub struct PeerTiming {
     pub seconds: f64,
 }
 
-fn wall_clock<'a>(mut work: impl FnMut() + 'a) -> Sample<'a> {
+fn processor_time<'a>(mut work: impl FnMut() + 'a) -> Sample<'a> {
     Box::new(move || {
-        let started = Instant::now();
+        let started = used_by_this_thread()?;
         work();
-        Ok(started.elapsed())
+        Ok(used_by_this_thread()?.saturating_sub(started))
     })
+}
+
+/// The processor time that the calling thread has used since it began.
+fn used_by_this_thread() -> Result<Duration> {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    Ok(Duration::new(u64::try_from(used.tv_sec)?, u32::try_from(used.tv_nsec)?))
 }
 
 /// The middle sample; of an even number, the mean of the two middle ones.
@@ -150,6 +160,20 @@ mod tests {
         assert!((median(&mut [9.0, 1.0, 2.0]) - 2.0).abs() < 1e-12);
         assert!((median(&mut [1.0, 100.0, 3.0, 2.0]) - 2.5).abs() < 1e-12);
         assert!(median(&mut []).is_nan());
+    }
+
+    #[test]
+    fn waiting_is_not_work() {
+        let timings = Comparison::of(|| std::thread::sleep(Duration::from_millis(20)))
+            .against("busy", || {
+                let started = Instant::now();
+                while started.elapsed() < Duration::from_millis(20) {}
+            })
+            .run(Duration::ZERO)
+            .unwrap();
+        assert!(timings.ours < 0.01, "{timings:?}");
+        // On a busy machine some of the 20 ms are others'.
+        assert!(timings.peer("busy").is_some_and(|busy| busy > timings.ours), "{timings:?}");
     }
 
     #[test]

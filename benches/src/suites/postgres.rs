@@ -1,7 +1,9 @@
 //! Work on a real server's own files, against the time that the server takes for the same work.
 use std::hint::black_box;
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -20,13 +22,9 @@ const NAME: &str = "postgres";
 const DETOAST: &str = "detoast all";
 const DETOAST_FLOOR: f64 = 2.0;
 const BLOCK: BlockSize = BlockSize::KIB_8;
-/// How many threads we read with; the server has one process at work.
-const THREADS: u32 = 2;
+/// The most threads we read with; the server has one process at work.
+const MOST_THREADS: usize = 2;
 const ONE_THREAD: &str = "one thread";
-const NOTE: &str = "ours: two threads unless it says one, files in the page cache as reading them puts \
-                    them there, every consistency rule checked; the server: EXPLAIN (ANALYZE, TIMING OFF), one process, everything \
-                    in shared buffers";
-
 /// The suite `postgres`.
 #[derive(Debug)]
 pub(super) struct PostgresSuite;
@@ -198,7 +196,7 @@ impl Filled {
                 Ok(elapsed)
             }
         };
-        let timings = Comparison::of_timed(detoast(THREADS))
+        let timings = Comparison::of_timed(detoast(threads()))
             .against_timed(POSTGRESQL_15, || self.server_time(client))
             .against_timed(ONE_THREAD, detoast(1))
             .run(share)?;
@@ -210,13 +208,13 @@ impl Filled {
         let held = |row: Row| if self.table.is_compressed { row } else { row.floor(DETOAST_FLOOR) };
         let two = rows(DETOAST, &two).into_iter().map(held);
         let one = rows("detoast all, one thread", &one);
-        Ok(two.chain(one).map(|row| row.noted(NOTE)).collect())
+        Ok(two.chain(one).map(|row| row.noted(note())).collect())
     }
 
     /// Insists that our values are the server's, every byte of every one.
     fn check_bytes(&self, column: &ToastedColumn<'_>) -> Result<()> {
         let case = self.table.case;
-        for threads in [1, THREADS] {
+        for threads in [1, threads()] {
             let digests = Mutex::new(vec![String::new(); usize::try_from(self.rows)?]);
             let done = column.detoast(threads, |row, value| {
                 let digest = hex(&Md5::digest(value));
@@ -255,6 +253,21 @@ impl Filled {
         let milliseconds = json[0]["Execution Time"].as_f64().context("no execution time")?;
         Ok(Duration::from_secs_f64(milliseconds / 1e3))
     }
+}
+
+/// As many as there are cores for, up to the most.
+fn threads() -> u32 {
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    u32::try_from(cores.min(MOST_THREADS)).unwrap_or(1)
+}
+
+fn note() -> String {
+    format!(
+        "ours: {} threads unless it says one, files in the page cache as reading them puts them there, \
+         every consistency rule checked; the server: EXPLAIN (ANALYZE, TIMING OFF), one process, \
+         everything in shared buffers",
+        threads()
+    )
 }
 
 fn hex(bytes: &[u8]) -> String {
