@@ -12,6 +12,10 @@ use pgtoast_fsm::{Category, FreeSpaceMap, Geometry, VecPages};
 
 /// More than two pages of level 0.
 const BLOCKS: u32 = 9000;
+/// Blocks that no cut reaches.
+const ALWAYS_THERE: u32 = 4500;
+/// Blocks that each cut takes away.
+const CUT: u32 = 61;
 
 #[expect(clippy::print_stdout, reason = "a command-line example")]
 fn main() -> Result<(), Box<dyn Error>> {
@@ -28,14 +32,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     let started = Instant::now();
     let (done, taken) = (AtomicU64::new(0), AtomicU64::new(0));
     thread::scope(|scope| {
-        for writer in 0..threads {
+        let worker = |writer| {
             let (map, owned, done, taken) = (&map, &owned, &done, &taken);
             scope.spawn(move || {
                 let count = work(map, owned, writer, done, operations);
                 taken.fetch_add(count, Ordering::Relaxed);
-            });
+            })
+        };
+        let mut handles: Vec<_> = (0..threads).map(worker).collect();
+        handles.push(scope.spawn(|| cut_and_extend(&map, &done, operations)));
+        // Joined one by one, which a race detector can follow.
+        for handle in handles {
+            handle.join().expect("no thread panics");
         }
-        scope.spawn(|| cut_and_extend(&map, &done, operations));
     });
     assert_eq!(map.disagreements(), 0, "a maximum is wrong at rest");
     let mut written = FreeSpaceMap::new(geometry, VecPages::new(geometry));
@@ -65,23 +74,22 @@ fn work(
         for _ in 0..BATCH / 2 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let [.., low, middle, high] = random.to_le_bytes();
-            let min = Category::new(low % 200);
+            let min = Category::new(low % 128);
             if high < 16 {
                 let before = map.nblocks();
                 let found = map.search(&mut cursor, min);
                 // Only lengths that some cut left, or those before it, are possible.
                 assert!(found.is_none_or(|(block, _)| block.get() < before.max(BLOCKS)));
             }
-            let Some((block, _)) = map.take(&mut cursor, min) else {
-                let lost = BlockNumber::new(u32::from(middle) * 35);
-                map.record(lost, Category::new(high));
-                continue;
-            };
+            let Some((block, _)) = map.take(&mut cursor, min) else { continue };
             taken += 1;
-            let owner = &owned[block.get() as usize];
-            assert!(!owner.swap(true, Ordering::AcqRel), "{block} was handed out twice");
-            owner.store(false, Ordering::Release);
-            map.record(block, Category::new(middle));
+            // Blocks past the first that are ever cut may be recorded by someone else meanwhile.
+            if block.get() < ALWAYS_THERE {
+                let owner = &owned[block.get() as usize];
+                assert!(!owner.swap(true, Ordering::AcqRel), "{block} was handed out twice");
+                owner.store(false, Ordering::Release);
+            }
+            map.record(block, Category::new(middle.max(64)));
         }
     }
     taken
@@ -91,9 +99,13 @@ fn work(
 fn cut_and_extend(map: &SharedMap, done: &AtomicU64, operations: u64) {
     let mut nblocks = BLOCKS;
     while done.load(Ordering::Relaxed) < operations {
-        nblocks = if nblocks < BLOCKS / 2 { BLOCKS } else { nblocks - 61 };
+        let before = nblocks;
+        nblocks = if nblocks < ALWAYS_THERE + CUT { BLOCKS } else { nblocks - CUT };
         if nblocks == BLOCKS {
             map.extend(nblocks);
+            for block in (before..nblocks).step_by(100) {
+                map.record(BlockNumber::new(block), Category::new(200));
+            }
         } else {
             map.truncate(nblocks);
             let found = map.search(&mut Cursor::new(nblocks), Category::new(1));

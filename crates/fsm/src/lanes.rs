@@ -40,6 +40,7 @@ impl Least {
 }
 
 /// The greatest node of some words.
+#[cfg(any(test, feature = "alloc"))]
 #[inline]
 pub(crate) fn max_of(words: impl IntoIterator<Item = u64>) -> u8 {
     let max = words.into_iter().fold(0, |max, word| {

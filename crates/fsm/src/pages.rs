@@ -1,4 +1,5 @@
 //! Where the pages of a map are: the map asks for them by their number in the fork.
+#[cfg(any(doc, feature = "alloc"))]
 use crate::Geometry;
 
 /// What is about to be done with a page.
