@@ -23,15 +23,16 @@ pub const fn maxalign_down(bytes: usize) -> usize {
 /// What a column's offset inside the tuple data is rounded up to.
 #[doc(alias = "typalign")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub enum Alignment {
     /// `c`: any offset.
-    Char,
+    Char = 0,
     /// `s`: even offsets.
-    Short,
+    Short = 1,
     /// `i`: multiples of 4.
-    Int,
+    Int = 2,
     /// `d`: multiples of 8.
-    Double,
+    Double = 3,
 }
 
 impl Alignment {
@@ -61,12 +62,9 @@ impl Alignment {
     /// The multiple, in bytes: 1, 2, 4 or 8.
     #[must_use]
     pub const fn bytes(self) -> usize {
-        match self {
-            Self::Char => 1,
-            Self::Short => 2,
-            Self::Int => 4,
-            Self::Double => 8,
-        }
+        // A shift rather than a match: a jump for each attribute of each tuple is a guess that the
+        // processor loses too often.
+        1 << self as u8
     }
 
     /// Rounds an offset, in bytes from a `MAXALIGN`ed start, up to this alignment.

@@ -11,7 +11,6 @@
 //! 4. its length comes from its column, its varlena header or its closing zero byte.
 //!
 //! Source: `heaptuple.c`, `heap_deform_tuple`; `tupmacs.h` (REL_18).
-use pgtoast_base::Alignment;
 use pgtoast_varlena::{Varlena, VarlenaError, datum_len};
 
 use crate::{AttributeDescriptor, AttributeLen, HeapTuple, TupleDescriptor, TupleError};
@@ -161,17 +160,6 @@ impl<'a> Iterator for Deform<'a> {
 impl ExactSizeIterator for Deform<'_> {}
 impl core::iter::FusedIterator for Deform<'_> {}
 
-/// One less than each alignment, in bytes: a table, because a jump for each attribute is a guess that
-/// the processor loses too often.
-pub(crate) const ROUND: [usize; 4] = {
-    let mut round = [0; 4];
-    round[Alignment::Char as usize] = Alignment::Char.bytes() - 1;
-    round[Alignment::Short as usize] = Alignment::Short.bytes() - 1;
-    round[Alignment::Int as usize] = Alignment::Int.bytes() - 1;
-    round[Alignment::Double as usize] = Alignment::Double.bytes() - 1;
-    round
-};
-
 /// Where the walk is.
 #[derive(Clone, Debug)]
 struct Walk<'a> {
@@ -255,8 +243,7 @@ impl<'a> Walk<'a> {
     fn aligned(&self, column: &AttributeDescriptor<'_>) -> usize {
         let unpadded = column.len == AttributeLen::Varlena
             && self.data.get(self.offset).is_some_and(|first| *first != 0);
-        let rest = if unpadded { 0 } else { ROUND[column.alignment as usize] };
-        (self.offset + rest) & !rest
+        if unpadded { self.offset } else { column.alignment.up(self.offset) }
     }
 
     /// What is wrong with the attribute that [`stored`](Self::stored) could not find.

@@ -16,7 +16,6 @@ use pgtoast_base::{ItemPointer, ItemPointerData, maxalign};
 use pgtoast_varlena::{Kind, LONG_HEADER_LEN, SHORT_HEADER_LEN, datum_len, short_header};
 use zerocopy::FromBytes;
 
-use crate::deform::ROUND;
 use crate::{
     AttributeDescriptor, AttributeLen, Datum, HeapTupleMut, Infomask, Storage, TupleDescriptor,
     TupleError, TupleHeader, Value,
@@ -179,7 +178,7 @@ impl Place {
     /// `None` for bytes that are no value of the column.
     #[inline(always)]
     fn of(column: &AttributeDescriptor<'_>, bytes: &[u8]) -> Option<Self> {
-        let (round, len) = (ROUND[column.alignment as usize], bytes.len());
+        let (round, len) = (column.alignment.bytes() - 1, bytes.len());
         match column.len {
             AttributeLen::Fixed(fixed) => {
                 let place = Self { round, len, infomask: Infomask::empty(), short: None };
@@ -197,7 +196,7 @@ impl Place {
     #[inline(always)]
     fn of_varlena(column: &AttributeDescriptor<'_>, bytes: &[u8]) -> Option<Self> {
         let len = datum_len(bytes, 0).ok().filter(|len| *len == bytes.len())?;
-        let round = ROUND[column.alignment as usize];
+        let round = column.alignment.bytes() - 1;
         let infomask = Infomask::HAS_VARWIDTH;
         let as_it_is = Self { round: 0, len, infomask, short: None };
         Some(match Kind::of(bytes[0]) {
