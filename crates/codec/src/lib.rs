@@ -10,6 +10,8 @@ extern crate std;
 
 #[cfg(feature = "alloc")]
 mod compress;
+#[cfg(feature = "alloc")]
+mod datum;
 mod decompress;
 mod error;
 mod expansion;
@@ -18,6 +20,8 @@ mod stored_prefix;
 
 #[cfg(feature = "alloc")]
 pub use compress::{compress, saves_enough};
+#[cfg(feature = "alloc")]
+pub use datum::DatumCompressor;
 #[cfg(feature = "alloc")]
 pub use decompress::decompress_to_vec;
 pub use decompress::{decompress, decompress_prefix};
