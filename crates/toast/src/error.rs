@@ -5,7 +5,8 @@ use pgtoast_codec::CodecError;
 use pgtoast_page::PageError;
 use pgtoast_varlena::VarlenaError;
 
-/// Why chunks are not the value their pointer promises, or why it cannot be read.
+/// Why chunks are not the value their pointer promises, why it cannot be read, or why a row cannot be
+/// stored.
 ///
 /// `value_id` is the value's id in either width; `chunk` counts from 0 and is below `chunk_count`; `tid`
 /// is the tuple at fault, where the source of the chunks knows it. Byte counts of chunks are payload.
@@ -49,10 +50,16 @@ pub enum ToastError {
     PointerLengths { value_id: Oid8, raw_len: usize, stored_len: usize },
     /// A compressed value's stream ends after `found` of the `expected` bytes that a slice needs.
     PrefixShort { found: usize, expected: usize },
+    /// A row takes `size` bytes of a page, rounded up as tuples are there; `limit` is the most.
+    RowTooBig { size: usize, limit: usize },
     /// A slice starts, or a count of characters is, below zero.
     SliceNegative { found: i32 },
+    /// A pointer was to be stored out of line: its value is there already, or is to be fetched first.
+    StorePointer,
     /// The target has `found` bytes, and what is to be read `expected`.
     TargetLength { found: usize, expected: usize },
+    /// A table's target of `found` bytes is none of `least..=most`.
+    TupleTarget { found: usize, least: usize, most: usize },
     /// The bytes of the value that start at `offset` are not UTF-8.
     Utf8 { offset: usize },
     /// A datum is broken.
@@ -104,9 +111,16 @@ impl fmt::Display for ToastError {
             Self::PrefixShort { found, expected } => {
                 write!(f, "stream ends after {found} of the {expected} bytes of a slice")
             }
+            Self::RowTooBig { size, limit } => {
+                write!(f, "row is too big: size {size}, maximum size {limit}")
+            }
             Self::SliceNegative { found } => write!(f, "slice of {found}, expected 0 or more"),
+            Self::StorePointer => f.write_str("a toast pointer is not stored out of line"),
             Self::TargetLength { found, expected } => {
                 write!(f, "target of {found} bytes, expected {expected}")
+            }
+            Self::TupleTarget { found, least, most } => {
+                write!(f, "tuple target of {found} bytes, expected {least} to {most}")
             }
             Self::Utf8 { offset } => write!(f, "bytes at {offset} of the value are not utf-8"),
             Self::Varlena(error) => write!(f, "{error}"),

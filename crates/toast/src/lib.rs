@@ -24,13 +24,19 @@ mod collector;
 mod detoast;
 mod error;
 mod introspect;
+mod out_of_line;
 mod page_chunks;
 mod plan;
+mod row_update;
 #[cfg(feature = "alloc")]
 mod seen;
+mod size_policy;
 mod slice;
 mod source;
 pub mod thresholds;
+mod toast_attribute;
+mod toast_step;
+mod toaster;
 #[cfg(feature = "alloc")]
 mod value;
 #[cfg(feature = "alloc")]
@@ -48,10 +54,16 @@ pub use collector::Collector;
 pub use detoast::Detoaster;
 pub use error::{ReadError, ToastError};
 pub use introspect::{column_compression, column_size, column_toast_chunk_id, raw_len};
+pub use out_of_line::{Chunks, OutOfLine};
 pub use page_chunks::page_chunks;
 pub use plan::ChunkPlan;
+pub use row_update::{AttributeUpdate, NewValue};
+pub use size_policy::SizePolicy;
 pub use slice::{ByteSlice, CharSlice};
 pub use source::{ChunkOrder, ChunkSource, ValueKey, infer_chunk_size};
+pub use toast_attribute::{AttributeForm, Decision, ToastAttribute};
+pub use toast_step::{MoveReason, Pass, Step, TooBigReason};
+pub use toaster::{ToastOutcome, Toaster, Trigger};
 #[cfg(feature = "alloc")]
 pub use value::Value;
 #[cfg(feature = "alloc")]
