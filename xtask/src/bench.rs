@@ -24,10 +24,10 @@ pub(crate) struct Arguments {
     /// Where the HTML report goes instead of target/bench-report
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// Measure on the contents of this file as well
+    /// Work on this file in place of generated values, in suites that can
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
-    /// Count instructions where the machine lets us
+    /// Count instructions as well, in suites that can (needs valgrind)
     #[arg(long)]
     instructions: bool,
 }
