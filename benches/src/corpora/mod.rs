@@ -4,6 +4,8 @@
 //! Real text repeats itself in its own way, and a codec's speed depends on it. The grammars draw
 //! words and shapes with the skew that real ones have; they do not repeat a fixed list, because a
 //! codec would then find yesterday's sentence again in every window.
+mod binary;
+mod cyrillic;
 mod markup;
 mod prose;
 mod records;
@@ -14,12 +16,22 @@ use pgtoast_testkit::Rng;
 /// A kind of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Corpus {
+    /// Noise in 64 letters, in lines.
+    Base64,
     /// Rows of numbers, separated by commas.
     Csv,
+    /// Russian sentences in UTF-8.
+    Cyrillic,
+    /// Vectors of small numbers in single precision.
+    Floats,
+    /// Pages of a table with short texts.
+    HeapPage,
     /// A page of markup: head, navigation, a listing.
     Html,
     /// A service's log as JSON, one entry a line.
     LogJson,
+    /// Bytes without any order.
+    Noise,
     /// English sentences.
     Prose,
     /// `Postgres!` again and again: what a compressor does best.
@@ -34,14 +46,19 @@ pub enum Corpus {
 
 impl Corpus {
     /// All of them, in the order of the tables.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 13] = [
         Self::Prose,
+        Self::Cyrillic,
         Self::LogJson,
         Self::RowJson,
         Self::Html,
         Self::Xml,
         Self::Source,
         Self::Csv,
+        Self::HeapPage,
+        Self::Floats,
+        Self::Base64,
+        Self::Noise,
         Self::Repeat,
     ];
 
@@ -49,9 +66,14 @@ impl Corpus {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::Base64 => "base64",
             Self::Csv => "numeric CSV",
+            Self::Cyrillic => "UTF-8 Cyrillic",
+            Self::Floats => "float vectors",
+            Self::HeapPage => "heap page",
             Self::Html => "HTML",
             Self::LogJson => "log JSON",
+            Self::Noise => "random",
             Self::Prose => "prose",
             Self::Repeat => "repeat",
             Self::RowJson => "row JSON",
@@ -64,23 +86,40 @@ impl Corpus {
     #[must_use]
     pub fn value(self, seed: u64, len: usize) -> Vec<u8> {
         let mut rng = Rng::new(seed);
-        let mut text = String::with_capacity(len + 4096);
-        self.open(&mut rng, &mut text);
-        while text.len() < len {
+        let mut bytes = Vec::with_capacity(len + 8192);
+        while bytes.len() < len {
             match self {
-                Self::Csv => records::csv_row(&mut rng, &mut text),
-                Self::Html => markup::html_entry(&mut rng, &mut text),
-                Self::LogJson => records::log_entry(&mut rng, &mut text),
-                Self::Prose => prose::sentence(&mut rng, &mut text),
-                Self::Repeat => text.push_str("Postgres!"),
-                Self::RowJson => records::json_row(&mut rng, &mut text),
-                Self::Source => source::function(&mut rng, &mut text),
-                Self::Xml => markup::xml_record(&mut rng, &mut text),
+                Self::Base64 => binary::base64_line(&mut rng, &mut bytes),
+                Self::Floats => binary::floats(&mut rng, &mut bytes),
+                Self::HeapPage => binary::heap_page(&mut rng, &mut bytes),
+                Self::Noise => binary::noise(&mut rng, &mut bytes),
+                _ => bytes = self.text(&mut rng, len).into_bytes(),
             }
         }
-        let mut bytes = text.into_bytes();
         bytes.truncate(len);
         bytes
+    }
+
+    /// `len` bytes or more of those kinds that are text.
+    fn text(self, rng: &mut Rng, len: usize) -> String {
+        let mut text = String::with_capacity(len + 4096);
+        self.open(rng, &mut text);
+        while text.len() < len {
+            match self {
+                Self::Csv => records::csv_row(rng, &mut text),
+                Self::Cyrillic => cyrillic::sentence(rng, &mut text),
+                Self::Html => markup::html_entry(rng, &mut text),
+                Self::LogJson => records::log_entry(rng, &mut text),
+                Self::Prose => prose::sentence(rng, &mut text),
+                Self::RowJson => records::json_row(rng, &mut text),
+                Self::Source => source::function(rng, &mut text),
+                Self::Xml => markup::xml_record(rng, &mut text),
+                Self::Repeat | Self::Base64 | Self::Floats | Self::HeapPage | Self::Noise => {
+                    text.push_str("Postgres!");
+                }
+            }
+        }
+        text
     }
 
     /// At least `total` bytes in distinct values of `len` bytes each.
@@ -99,7 +138,7 @@ impl Corpus {
             Self::Xml => markup::xml_head(text),
             Self::RowJson => text.push('['),
             Self::Repeat => text.push_str(&format!("{:016x}", rng.next_u64())),
-            Self::Csv | Self::LogJson | Self::Prose | Self::Source => {}
+            _ => {}
         }
     }
 }

@@ -38,6 +38,9 @@ fn pieces_add_up_to_the_value_at_every_length_around_the_buffers() {
     let mut compressor = Compressor::new();
     let lens = (0..40).chain(4080..4110).chain(12_000..12_010).chain(16_370..16_400);
     for len in lens.chain([28_000, 32_768, 40_000, 100_000, 1_000_000]) {
+        if cfg!(miri) && len % 4001 > 100 {
+            continue;
+        }
         let value = value(len, 3 + len as u32);
         let Some(stream) = compressor.compress_to_vec(&value, &Strategy::ALWAYS) else { continue };
         let (joined, verdict) = pieces(&stream, len);
@@ -48,10 +51,10 @@ fn pieces_add_up_to_the_value_at_every_length_around_the_buffers() {
 
 #[test]
 fn a_damaged_stream_fails_as_it_does_whole() {
-    let value = value(60_000, 9);
+    let value = value(if cfg!(miri) { 18_000 } else { 60_000 }, 9);
     let stream = Compressor::new().compress_to_vec(&value, &Strategy::ALWAYS).expect("it repeats");
     let mut bad = 0;
-    for at in (0..stream.len()).step_by(37) {
+    for at in (0..stream.len()).step_by(if cfg!(miri) { 997 } else { 37 }) {
         for change in [0x01, 0x0f, 0xf0, 0xff] {
             let mut damaged = stream.clone();
             damaged[at] ^= change;
@@ -67,7 +70,7 @@ fn a_damaged_stream_fails_as_it_does_whole() {
         let (_, verdict) = pieces(&stream[..at], value.len());
         assert_eq!(verdict, decompress(&stream[..at], &mut vec![0; value.len()]), "cut at {at}");
     }
-    assert!(bad > 100, "{bad} errors are too few to mean much");
+    assert!(bad > if cfg!(miri) { 0 } else { 100 }, "{bad} errors are too few to mean much");
 }
 
 #[test]
