@@ -183,11 +183,15 @@ fn finish_at(source: &[u8], target: Target<'_>, mut state: State) -> Result<Stat
             state.source_offset += literals as usize;
             state.control >>= literals;
         } else {
-            // SAFETY: `out` is below the target's length.
-            unsafe { target.store_byte(source[at], out) };
-            state.target_offset += 1;
-            state.source_offset += 1;
-            state.control >>= 1;
+            let run = &source[at..source.len().min(at + literals as usize)];
+            let run = &run[..run.len().min(target.len - out)];
+            for (i, &byte) in run.iter().enumerate() {
+                // SAFETY: the run was cut to the room behind `out`.
+                unsafe { target.store_byte(byte, out + i) };
+            }
+            state.target_offset += run.len();
+            state.source_offset += run.len();
+            state.control >>= run.len();
         }
     }
     Ok(state)
