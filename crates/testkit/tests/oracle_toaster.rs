@@ -5,16 +5,18 @@
 //! between libraries, so each lz4 value is also put into a second table whose rows are always over the
 //! threshold: there the server tries to compress it, and the length it came to is given to the toaster.
 //! The order shows in the value ids: one session draws them from a counter.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, ensure};
-use pgtoast_base::{BlockSize, Oid8};
+use pgtoast_base::{BlockSize, Oid8, Xid};
 use pgtoast_codec::{CompressionMethod, DatumCompressor};
 use pgtoast_page::{AttributeDescriptor, HeapTuple, Item, Page, Storage, TupleDescriptor, Value};
 use pgtoast_testkit::postgres::Client;
 use pgtoast_testkit::postgres::types::ToSql;
 use pgtoast_testkit::{Corpus, Rng, Server, ServerOptions, Survey, inspect, report};
-use pgtoast_toast::{Decision, Step, ToastAttribute, Toaster, Trigger};
+use pgtoast_toast::{
+    AttributeForm, AttributeUpdate, Decision, NewValue, Step, ToastAttribute, Toaster, Trigger,
+};
 use pgtoast_varlena::{ToastPointer, Varlena, encode_long, encode_short};
 
 const TEST: &str = "a_servers_rows_are_kept_as_the_toaster_decides";
@@ -56,6 +58,265 @@ fn a_servers_rows_are_kept_as_the_toaster_decides() -> Result<()> {
         report::count(TEST, format_args!("{major}: {counts:?}"));
         Ok(())
     })
+}
+
+/// What a row's update does with one column.
+#[derive(Clone, Debug)]
+enum Change {
+    /// It is not named.
+    None,
+    /// It is set to itself.
+    Same,
+    /// It is set to what another column had.
+    Copy(usize),
+    Null,
+    New(Vec<u8>),
+}
+
+const UPDATES: &str = "updates_carry_over_store_and_delete_what_the_rules_say";
+const UPDATED_ROWS: usize = 160;
+/// Extended, external and main.
+const UPDATED: [u8; 3] = *b"xem";
+
+#[test]
+fn updates_carry_over_store_and_delete_what_the_rules_say() -> Result<()> {
+    Survey::on_every_server(UPDATES, |installation| {
+        let server = Server::start(installation, &ServerOptions::new())?;
+        let mut client = server.client()?;
+        let mut rng = Rng::new(0x0bd);
+        let mut totals = [0; 4];
+        for target in [128, 2032] {
+            let table = format!("updated_{target}");
+            client.batch_execute(&format!(
+                "CREATE TABLE {table} (id int4, c0 bytea COMPRESSION pglz, c1 bytea, \
+                     c2 bytea COMPRESSION pglz) WITH (toast_tuple_target = {target});
+                 ALTER TABLE {table} ALTER c1 SET STORAGE EXTERNAL, ALTER c2 SET STORAGE MAIN"
+            ))?;
+            let totals_of_table = update_all(&server, &mut client, &mut rng, &table, target)
+                .with_context(|| table.clone())?;
+            for (total, count) in totals.iter_mut().zip(totals_of_table) {
+                *total += count;
+            }
+        }
+        let [carried, stored, deleted, inside] = totals;
+        assert!(totals.iter().all(|count| *count >= 50), "{totals:?}");
+        let text = format!(
+            "{}: {carried} pointers carried over, {stored} values moved out, {deleted} deleted, \
+             {inside} in their rows",
+            installation.major()
+        );
+        report::count(UPDATES, text);
+        Ok(())
+    })
+}
+
+type StoredRows = BTreeMap<usize, Vec<Option<Vec<u8>>>>;
+
+fn update_all(
+    server: &Server,
+    client: &mut Client,
+    rng: &mut Rng,
+    table: &str,
+    target: usize,
+) -> Result<[usize; 4]> {
+    let mut columns = vec![AttributeDescriptor::from_catalog(4, true, b'i', b'p')?];
+    for storage in UPDATED {
+        columns.push(AttributeDescriptor::from_catalog(-1, false, b'i', storage)?);
+    }
+    let value = |rng: &mut Rng| {
+        let len = rng_len(rng);
+        rng.pick(&Corpus::ALL).bytes(rng, len)
+    };
+    let mut values: Vec<Vec<Option<Vec<u8>>>> = Vec::new();
+    for id in 0..UPDATED_ROWS {
+        values.push((0..3).map(|_| rng.chance(90).then(|| value(rng))).collect());
+        let [a, b, c] = &values[id][..] else { anyhow::bail!("three columns") };
+        let sql = format!("INSERT INTO {table} VALUES ($1, $2, $3, $4)");
+        client.execute(&sql, &[&i32::try_from(id)?, a, b, c])?;
+    }
+    let before = living_rows(server, client, table, &columns)?;
+    let mut changes = Vec::new();
+    for id in 0..UPDATED_ROWS {
+        let row: Vec<_> = (0..3)
+            .map(|_| match rng.below(6) {
+                0 | 1 => Change::None,
+                2 => Change::Same,
+                3 => Change::Copy(rng.below(3)),
+                4 if rng.chance(30) => Change::Null,
+                _ => Change::New(value(rng)),
+            })
+            .collect();
+        let number = i32::try_from(id)?;
+        let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&number];
+        let mut sets = vec!["id = id".to_owned()];
+        for (index, change) in row.iter().enumerate() {
+            match change {
+                Change::None => {}
+                Change::Same => sets.push(format!("c{index} = c{index}")),
+                Change::Copy(from) => sets.push(format!("c{index} = c{from}")),
+                Change::Null => sets.push(format!("c{index} = NULL")),
+                Change::New(bytes) => {
+                    parameters.push(bytes);
+                    sets.push(format!("c{index} = ${}", parameters.len()));
+                }
+            }
+        }
+        let sql = format!("UPDATE {table} SET {} WHERE id = $1", sets.join(", "));
+        ensure!(client.execute(&sql, &parameters)? == 1, "row {id} is not there");
+        changes.push(row);
+    }
+    let after = living_rows(server, client, table, &columns)?;
+    let toaster = Toaster::new(BlockSize::KIB_8).with_tuple_target(target)?;
+    let mut live = BTreeSet::new();
+    let mut totals = [0; 4];
+    for (id, row) in changes.iter().enumerate() {
+        let (old, new) = (&before[&id], after.get(&id).context("a row is gone")?);
+        let pointers = check_update(&toaster, &columns, &values[id], row, old, new, &mut totals)
+            .with_context(|| format!("row {id}: {row:?}"))?;
+        live.extend(pointers);
+    }
+    let toast = inspect::toast_relation(client, table)?.context("no TOAST relation")?;
+    let ids = client.query(&format!("SELECT DISTINCT chunk_id FROM {toast}"), &[])?;
+    let ids: BTreeSet<_> = ids.iter().map(|row| u64::from(row.get::<_, u32>(0))).collect();
+    ensure!(ids == live, "values that have chunks, and values that have pointers");
+    Ok(totals)
+}
+
+/// Checks one row's update, and returns the ids of the values that it has out of line.
+fn check_update(
+    toaster: &Toaster,
+    columns: &[AttributeDescriptor<'_>],
+    values: &[Option<Vec<u8>>],
+    changes: &[Change],
+    old: &[Option<Vec<u8>>],
+    new: &[Option<Vec<u8>>],
+    totals: &mut [usize; 4],
+) -> Result<Vec<u64>> {
+    let stored = |bytes: &Option<Vec<u8>>| bytes.clone();
+    let mut attributes = vec![ToastAttribute::fixed(4, columns[0].alignment)];
+    let (mut raws, mut had_external) = (vec![None], false);
+    for (index, (column, change)) in columns[1..].iter().zip(changes).enumerate() {
+        let (datum, raw) = match change {
+            Change::None | Change::Same => (stored(&old[index]), values[index].clone()),
+            Change::Copy(from) => (stored(&old[*from]), values[*from].clone()),
+            Change::Null => (None, None),
+            Change::New(bytes) => {
+                let mut datum = Vec::new();
+                encode_long(bytes, &mut datum)?;
+                (Some(datum), Some(bytes.clone()))
+            }
+        };
+        let old_value = old[index].as_deref().map_or(Value::Null, Value::stored);
+        let new_value = datum.as_deref().map_or(Value::Null, Value::stored);
+        let is_out = |datum: &Option<Vec<u8>>| datum.as_ref().is_some_and(|datum| datum[0] == 1);
+        had_external |= is_out(&old[index]) || is_out(&datum);
+        let update = AttributeUpdate::new(column, &old_value, &new_value)?;
+        totals[2] += usize::from(update.delete.is_some());
+        attributes.push(match update.new {
+            NewValue::AsItIs | NewValue::CarriedOver => ToastAttribute::of(column, &new_value)?,
+            NewValue::Fetch(pointer) | NewValue::FetchRaw(pointer) if pointer.is_compressed() => {
+                ToastAttribute::compressed(
+                    pointer.stored_len() + 4,
+                    column.storage,
+                    column.alignment,
+                )
+            }
+            NewValue::Fetch(pointer) | NewValue::FetchRaw(pointer) => {
+                let len = pointer.raw_payload_len()?;
+                ToastAttribute::varlena(len, column.storage, column.alignment)
+            }
+        });
+        raws.push(raw);
+    }
+    let before = attributes.clone();
+    let mut compressor = DatumCompressor::new();
+    let mut datums = vec![None; attributes.len()];
+    let trigger = if had_external { Trigger::External } else { Trigger::Length };
+    let outcome = toaster.decide(
+        &mut attributes,
+        trigger,
+        |index, method| {
+            let mut datum = Vec::new();
+            let raw = Varlena::Long(raws[index].as_deref()?);
+            let len = compressor.compress(method, &raw, &mut datum)?;
+            datums[index] = Some(datum);
+            Some(len)
+        },
+        |_| {},
+    );
+    outcome.fits()?;
+    let mut ids = Vec::new();
+    for index in 1..attributes.len() {
+        let (was, is) = (&before[index], &attributes[index]);
+        let found = new[index - 1].as_deref();
+        let Some(found) = found else {
+            ensure!(was.form() == AttributeForm::Null, "column {index} is null");
+            continue;
+        };
+        let (varlena, len) = Varlena::parse(found, 0)?;
+        ensure!(len == is.datum_len(), "column {index}: {len} bytes, ours {is:?}");
+        let is_same = match (is.decision(), varlena) {
+            (Decision::Keep, Varlena::External(pointer)) => {
+                ids.push(id_of(&pointer)?.get());
+                totals[0] += 1;
+                was.form() == AttributeForm::Pointer && old[index - 1].as_deref() == Some(found)
+            }
+            (Decision::Keep, Varlena::Short(raw) | Varlena::Long(raw)) => {
+                totals[3] += 1;
+                raws[index].as_deref() == Some(raw)
+            }
+            (Decision::Keep, Varlena::Compressed(_)) => was.form() == AttributeForm::Compressed,
+            (Decision::Compress { .. }, Varlena::Compressed(_)) => {
+                datums[index].as_deref() == Some(found)
+            }
+            (
+                Decision::MoveOut { datum_len } | Decision::CompressAndMoveOut { datum_len },
+                Varlena::External(pointer),
+            ) => {
+                ids.push(id_of(&pointer)?.get());
+                totals[1] += 1;
+                let is_new = old.iter().all(|old| old.as_deref() != Some(found));
+                let header = if was.form() == AttributeForm::Short { 1 } else { 4 };
+                is_new && pointer.stored_len() + header == datum_len
+            }
+            _ => false,
+        };
+        ensure!(is_same, "column {index}: from {was:?} to {is:?}, the server {varlena:?}");
+    }
+    Ok(ids)
+}
+
+/// The columns after the number, as they lie in the tuples that nobody has ended.
+fn living_rows(
+    server: &Server,
+    client: &mut Client,
+    table: &str,
+    columns: &[AttributeDescriptor<'_>],
+) -> Result<StoredRows> {
+    client.batch_execute("CHECKPOINT")?;
+    let heap = inspect::fork_bytes(&server.relation_path(client, table)?)?;
+    let descriptor = TupleDescriptor::new(columns)?;
+    let mut values = vec![Value::Null; columns.len()];
+    let mut rows = StoredRows::new();
+    for bytes in heap.chunks_exact(BlockSize::KIB_8.bytes()) {
+        let page = Page::parse(bytes, BlockSize::KIB_8)?;
+        for (item, _) in page.items() {
+            let Item::Normal(tuple) = page.item(item)? else { continue };
+            let tuple = HeapTuple::parse(tuple)?;
+            if tuple.header().xmax() != Xid::INVALID {
+                continue;
+            }
+            tuple.deform_into(descriptor, &mut values)?;
+            let stored = |value: &Value<'_>| match value {
+                Value::Stored(datum) => Some(datum.bytes.to_vec()),
+                _ => None,
+            };
+            let id = stored(&values[0]).context("a null id")?;
+            let id = usize::try_from(u32::from_le_bytes(id.as_slice().try_into()?))?;
+            rows.insert(id, values[1..].iter().map(stored).collect());
+        }
+    }
+    Ok(rows)
 }
 
 /// A column after the number that every table starts with.
@@ -389,7 +650,7 @@ impl Row {
                 continue;
             };
             let value = value.with_context(|| format!("column {index} is not null"))?;
-            if attribute.form() == pgtoast_toast::AttributeForm::Fixed {
+            if attribute.form() == AttributeForm::Fixed {
                 ensure!(datum.bytes == value, "column {index}");
                 continue;
             }
