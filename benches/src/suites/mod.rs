@@ -1,4 +1,5 @@
 //! The suites there are, in the order they run.
+mod codecs;
 mod fsm;
 mod page;
 mod pglz;
@@ -39,7 +40,13 @@ pub trait Suite: Sync {
 /// All of them.
 #[must_use]
 pub fn all() -> &'static [&'static dyn Suite] {
-    &[&page::PageSuite, &pglz::PglzSuite, &fsm::FsmSuite, &postgres::PostgresSuite]
+    &[
+        &codecs::CodecsSuite,
+        &page::PageSuite,
+        &pglz::PglzSuite,
+        &fsm::FsmSuite,
+        &postgres::PostgresSuite,
+    ]
 }
 
 /// The one of that name.
