@@ -10,6 +10,7 @@ mod page;
 mod page_program;
 mod pglz;
 mod toast;
+mod toaster;
 mod tuple;
 mod varlena;
 
@@ -21,6 +22,7 @@ pub use page::page_parse;
 pub use page_program::page_program;
 pub use pglz::{pglz_decompress, pglz_round_trip};
 pub use toast::toast_assembly;
+pub use toaster::toaster_decisions;
 pub use tuple::tuple_deform;
 pub use varlena::{toast_pointer, varlena_parse};
 
@@ -45,6 +47,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "pglz_round_trip", body: pglz_round_trip },
     Target { name: "toast_assembly", body: toast_assembly },
     Target { name: "toast_pointer", body: toast_pointer },
+    Target { name: "toaster_decisions", body: toaster_decisions },
     Target { name: "tuple_deform", body: tuple_deform },
     Target { name: "tuple_form", body: form_deform },
     Target { name: "varlena_parse", body: varlena_parse },
