@@ -298,13 +298,15 @@ impl<'a> FsmPageMut<'a> {
         let start = near.min(slots.len() - 1);
         let group_rows = self.shape.height().min(GROUP_ROWS);
         let group = start >> group_rows;
-        let group_end = ((group + 1) << group_rows).min(slots.len());
-        if let Some(slot) = position(slots.get(..group_end)?, start, least) {
-            return Some(slot);
-        }
         // The row whose nodes stand for a group of slots each.
         let groups = 1 << (self.shape.height() - group_rows);
         let row = self.data.nodes.get(groups - 1..2 * groups - 1)?;
+        if *row.get(group)? >= min {
+            let group_end = ((group + 1) << group_rows).min(slots.len());
+            if let Some(slot) = position(slots.get(..group_end)?, start, least) {
+                return Some(slot);
+            }
+        }
         let group =
             position(row, group + 1, least).or_else(|| position(row.get(..=group)?, 0, least))?;
         let group_start = group << group_rows;
