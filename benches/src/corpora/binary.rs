@@ -4,12 +4,13 @@
     clippy::cast_precision_loss,
     reason = "numbers drawn to fit their fields"
 )]
+use pgtoast_base::BlockSize;
 use pgtoast_testkit::Rng;
 
 use super::prose;
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-const PAGE: usize = 8192;
+const PAGE: usize = BlockSize::KIB_8.bytes();
 const PAGE_HEADER: usize = 24;
 const LINE_POINTER: usize = 4;
 

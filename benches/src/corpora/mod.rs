@@ -86,7 +86,7 @@ impl Corpus {
     #[must_use]
     pub fn value(self, seed: u64, len: usize) -> Vec<u8> {
         let mut rng = Rng::new(seed);
-        let mut bytes = Vec::with_capacity(len + 8192);
+        let mut bytes = Vec::with_capacity(len);
         while bytes.len() < len {
             match self {
                 Self::Base64 => binary::base64_line(&mut rng, &mut bytes),
