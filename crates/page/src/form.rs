@@ -14,7 +14,7 @@
 //! Source: `heaptuple.c`, `heap_compute_data_size`, `heap_form_tuple` and `fill_val` (REL_18).
 use pgtoast_base::{ItemPointer, ItemPointerData, maxalign};
 use pgtoast_varlena::{Kind, LONG_HEADER_LEN, SHORT_HEADER_LEN, datum_len, short_header};
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, FromZeros};
 
 use crate::{
     AttributeDescriptor, AttributeLen, Datum, HeapTupleMut, Infomask, Storage, TupleDescriptor,
@@ -52,10 +52,9 @@ impl TupleDescriptor<'_> {
         self.count(values)?;
         let mut end = 0;
         for (index, (column, value)) in self.attributes().iter().zip(values).enumerate() {
-            if let Some(bytes) = value.source() {
-                let place = Place::of(column, bytes).ok_or_else(|| fault(index, column, bytes))?;
-                end = place.start(end) + place.len;
-            }
+            let Some(bytes) = value.source() else { continue };
+            let shape = Shape::of(column, bytes).ok_or_else(|| fault(index, column, bytes))?;
+            end = ((end + shape.round) & !shape.round) + shape.len(bytes);
         }
         Ok(end)
     }
@@ -65,7 +64,7 @@ impl TupleDescriptor<'_> {
     /// # Errors
     /// As [`data_len`](Self::data_len).
     pub fn tuple_len(self, values: &[Value<'_>]) -> Result<usize, TupleError> {
-        Ok(hoff(values) + self.data_len(values)?)
+        Ok(hoff(values.len(), values.iter().any(is_null)) + self.data_len(values)?)
     }
 
     /// Makes a tuple of these values at the start of `target`, and returns it. There may be fewer
@@ -88,43 +87,28 @@ impl TupleDescriptor<'_> {
         target: &'t mut [u8],
     ) -> Result<HeapTupleMut<'t>, TupleError> {
         let natts = self.count(values)?;
-        let (room, hoff) = (target.len(), hoff(values));
-        #[expect(clippy::cast_possible_truncation, reason = "at most 232, with 1664 attributes")]
-        let hoff_u8 = hoff as u8;
-        let mut infomask = Infomask::empty();
+        let (room, has_null) = (target.len(), values.iter().any(is_null));
+        let hoff = hoff(values.len(), has_null);
         let Some((head, data)) = target.split_at_mut_checked(hoff) else {
-            return Err(self.target_room(values, room));
+            return Err(self.failure(values, room));
         };
-        head.fill(0);
-        let mut bitmap: &mut [u8] = &mut [];
-        if values.iter().any(is_null) {
-            infomask |= Infomask::HAS_NULL;
-            bitmap = &mut head[TupleHeader::LEN..];
-        }
-        let mut end = 0;
+        let bitmap = start_header(head, natts, has_null);
+        let mut filled = Filled { data, end: 0 };
+        let mut infomask = if has_null { Infomask::HAS_NULL } else { Infomask::empty() };
         for (index, (column, value)) in self.attributes().iter().zip(values).enumerate() {
             let Some(bytes) = value.source() else { continue };
-            if let Some(bits) = bitmap.get_mut(index / 8) {
+            if has_null && let Some(bits) = bitmap.get_mut(index / 8) {
                 *bits |= 1 << (index % 8);
             }
-            let Some(place) = Place::of(column, bytes) else {
-                return Err(fault(index, column, bytes));
-            };
-            let start = place.start(end);
-            let Some(taken) = data.get_mut(end..start + place.len) else {
-                return Err(self.target_room(values, room));
-            };
-            place.fill(taken, start - end, bytes);
-            infomask |= place.infomask;
-            end = start + place.len;
+            match Shape::of(column, bytes) {
+                Some(shape) if filled.push(shape, bytes) => infomask |= shape.infomask,
+                _ => return Err(self.failure(values, room)),
+            }
         }
-        if let Ok((header, _)) = TupleHeader::mut_from_prefix(head) {
-            header.ctid = ItemPointerData::new(ItemPointer::INVALID);
-            header.infomask2.set(natts);
-            header.set_infomask(infomask);
-            header.hoff = hoff_u8;
-        }
-        HeapTupleMut::new(&mut target[..hoff + end])
+        let end = hoff + filled.end;
+        let mut tuple = HeapTupleMut::new(&mut target[..end])?;
+        tuple.header_mut().set_infomask(infomask);
+        Ok(tuple)
     }
 
     /// How many attributes the values make.
@@ -139,9 +123,9 @@ impl TupleDescriptor<'_> {
         Ok(values.len() as u16)
     }
 
-    /// That the tuple does not fit, unless something is wrong with a value as well.
+    /// Why there is no tuple: a value is none of its column, or else there is no room.
     #[cold]
-    fn target_room(self, values: &[Value<'_>], room: usize) -> TupleError {
+    fn failure(self, values: &[Value<'_>], room: usize) -> TupleError {
         match self.tuple_len(values) {
             Ok(needed) => TupleError::TargetRoom { needed, room },
             Err(error) => error,
@@ -156,90 +140,128 @@ fn is_null(value: &Value<'_>) -> bool {
 
 /// Where the attributes start.
 #[inline]
-fn hoff(values: &[Value<'_>]) -> usize {
-    let bitmap = if values.iter().any(is_null) { values.len().div_ceil(8) } else { 0 };
-    maxalign(TupleHeader::LEN + bitmap)
+fn hoff(count: usize, has_null: bool) -> usize {
+    maxalign(TupleHeader::LEN + if has_null { count.div_ceil(8) } else { 0 })
 }
 
-/// What a value becomes in a tuple.
+/// Fills what is before the attributes, and returns the bitmap, all null still, and its padding.
+#[inline]
+fn start_header(head: &mut [u8], natts: u16, has_null: bool) -> &mut [u8] {
+    #[expect(clippy::cast_possible_truncation, reason = "at most 232, with 1664 attributes")]
+    let hoff = head.len() as u8;
+    let Ok((header, rest)) = TupleHeader::mut_from_prefix(head) else { return &mut [] };
+    *header = TupleHeader::new_zeroed();
+    header.ctid = ItemPointerData::new(ItemPointer::INVALID);
+    header.infomask2.set(natts);
+    header.hoff = hoff;
+    if has_null {
+        rest.fill(0);
+    } else {
+        // One byte of padding, most of the time: not worth a call.
+        rest.iter_mut().take(1).for_each(|byte| *byte = 0);
+    }
+    rest
+}
+
+/// What becomes of a value in a tuple.
 #[derive(Clone, Copy)]
-struct Place {
+struct Shape {
     /// One less than what it is aligned to.
     round: usize,
-    /// Its length there.
-    len: usize,
+    /// The one-byte header that its four bytes make room for; 0, which is none, if it stays as it is.
+    header: u8,
     /// What it adds to the tuple's flags.
     infomask: Infomask,
-    /// Its 1-byte header, if its four bytes are to be replaced by that.
-    short: Option<u8>,
 }
 
-impl Place {
+impl Shape {
     /// `None` for bytes that are no value of the column.
     #[inline(always)]
     fn of(column: &AttributeDescriptor<'_>, bytes: &[u8]) -> Option<Self> {
-        let (round, len) = (column.alignment.bytes() - 1, bytes.len());
+        let round = column.alignment.bytes() - 1;
         match column.len {
-            AttributeLen::Fixed(fixed) => {
-                let place = Self { round, len, infomask: Infomask::empty(), short: None };
-                (len == usize::from(fixed)).then_some(place)
+            AttributeLen::Fixed(len) if usize::from(len) == bytes.len() => {
+                Some(Self { round, header: 0, infomask: Infomask::empty() })
             }
-            AttributeLen::Varlena => Self::of_varlena(column, bytes),
-            AttributeLen::CString => {
-                let place = Self { round: 0, len, infomask: Infomask::HAS_VARWIDTH, short: None };
-                let zero = bytes.iter().position(|byte| *byte == 0)?;
-                (zero + 1 == len).then_some(place)
+            AttributeLen::Varlena => Self::of_varlena(column.storage, round, bytes),
+            AttributeLen::CString
+                if bytes.iter().position(|byte| *byte == 0)? + 1 == bytes.len() =>
+            {
+                Some(Self { round: 0, header: 0, infomask: Infomask::HAS_VARWIDTH })
             }
+            AttributeLen::Fixed(_) | AttributeLen::CString => None,
         }
     }
 
     #[inline(always)]
-    fn of_varlena(column: &AttributeDescriptor<'_>, bytes: &[u8]) -> Option<Self> {
-        let len = datum_len(bytes, 0).ok().filter(|len| *len == bytes.len())?;
-        let round = column.alignment.bytes() - 1;
+    fn of_varlena(storage: Storage, round: usize, bytes: &[u8]) -> Option<Self> {
+        if datum_len(bytes, 0) != Ok(bytes.len()) {
+            return None;
+        }
         let infomask = Infomask::HAS_VARWIDTH;
-        let as_it_is = Self { round: 0, len, infomask, short: None };
         Some(match Kind::of(bytes[0]) {
-            Kind::Short => as_it_is,
-            Kind::Pointer => Self { infomask: infomask | Infomask::HAS_EXTERNAL, ..as_it_is },
-            Kind::Pad | Kind::Long if column.storage != Storage::Plain => {
-                let payload_len = len - LONG_HEADER_LEN;
-                match short_header(payload_len) {
-                    Ok(header) => Self {
-                        len: SHORT_HEADER_LEN + payload_len,
-                        short: Some(header),
-                        ..as_it_is
-                    },
-                    Err(_) => Self { round, ..as_it_is },
+            Kind::Short => Self { round: 0, header: 0, infomask },
+            Kind::Pointer => {
+                Self { round: 0, header: 0, infomask: infomask | Infomask::HAS_EXTERNAL }
+            }
+            Kind::Pad | Kind::Long if storage != Storage::Plain => {
+                match short_header(bytes.len() - LONG_HEADER_LEN) {
+                    Ok(header) => Self { round: 0, header, infomask },
+                    Err(_) => Self { round, header: 0, infomask },
                 }
             }
-            Kind::Pad | Kind::Long | Kind::LongCompressed => Self { round, ..as_it_is },
+            Kind::Pad | Kind::Long | Kind::LongCompressed => Self { round, header: 0, infomask },
         })
     }
 
-    /// Where it starts when the value before ends at `end`, both in bytes from the first attribute.
+    /// How many bytes of the tuple these bytes take.
     #[inline(always)]
-    fn start(&self, end: usize) -> usize {
-        (end + self.round) & !self.round
+    fn len(self, bytes: &[u8]) -> usize {
+        if self.header == 0 {
+            bytes.len()
+        } else {
+            bytes.len() - LONG_HEADER_LEN + SHORT_HEADER_LEN
+        }
     }
+}
 
-    /// Writes `pad` zeros, then the value: as much as `target` holds.
+/// The attributes of a tuple in the making.
+struct Filled<'a> {
+    data: &'a mut [u8],
+    /// Where the last one ends.
+    end: usize,
+}
+
+impl Filled<'_> {
+    /// Adds a value, if there is room.
     #[inline(always)]
-    fn fill(&self, target: &mut [u8], pad: usize, bytes: &[u8]) {
-        let (zeros, target) = target.split_at_mut(pad);
-        // Most values need none, and most are numbers: neither is worth a call.
+    fn push(&mut self, shape: Shape, bytes: &[u8]) -> bool {
+        let start = (self.end + shape.round) & !shape.round;
+        let end = start + shape.len(bytes);
+        let Some(taken) = self.data.get_mut(self.end..end) else { return false };
+        let pad = start - self.end;
         if pad > 0 {
-            zeros.fill(0);
-        }
-        match (self.short, bytes.len()) {
-            (Some(header), _) => {
-                target[0] = header;
-                target[SHORT_HEADER_LEN..].copy_from_slice(&bytes[LONG_HEADER_LEN..]);
+            // Up to seven zeros: not worth a call where the value, which comes later, takes the rest.
+            match taken.first_chunk_mut::<8>() {
+                Some(bytes) => *bytes = [0; 8],
+                None => taken.fill(0),
             }
-            (None, 4) => copy::<4>(target, bytes),
-            (None, 8) => copy::<8>(target, bytes),
-            (None, _) => target.copy_from_slice(bytes),
         }
+        let target = &mut taken[pad..];
+        if shape.header != 0 {
+            target[0] = shape.header;
+            target[SHORT_HEADER_LEN..].copy_from_slice(&bytes[LONG_HEADER_LEN..]);
+        } else {
+            match bytes.len() {
+                8 => copy::<8>(target, bytes),
+                4 => copy::<4>(target, bytes),
+                1 => copy::<1>(target, bytes),
+                2 => copy::<2>(target, bytes),
+                _ => target.copy_from_slice(bytes),
+            }
+        }
+        self.end = end;
+        true
     }
 }
 

@@ -78,6 +78,12 @@ impl<'a> PageMut<'a> {
         Page::new(self.bytes, self.block_size).expect("as long as when it was opened")
     }
 
+    /// The bytes of the page, for as long as the buffer they are in.
+    #[must_use]
+    pub const fn into_bytes(self) -> &'a mut [u8] {
+        self.bytes
+    }
+
     /// The special space, where an index keeps what it likes. Empty in a heap.
     #[doc(alias = "PageGetSpecialPointer")]
     #[must_use]

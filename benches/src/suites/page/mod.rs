@@ -1,10 +1,12 @@
-//! Checksums, structure, attributes, and whole relations checked.
+//! Checksums, structure, attributes, and whole relations checked; rows formed, pages compacted.
 mod deform;
 mod relation;
+mod write;
 
 use std::hint::black_box;
+use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use pgtoast_base::{BlockNumber, BlockSize};
 use pgtoast_page::{Page, set_checksum};
 
@@ -30,20 +32,29 @@ impl Suite for PageSuite {
     }
 
     fn about(&self) -> &'static str {
-        "page checksums and structure, against a plain build of the same loop and pg_checksums"
+        "page checksums and structure, against a plain build of the same loop and pg_checksums; rows \
+         formed and added"
     }
 
     fn run(&self, bench: &Bench) -> Result<Vec<Row>> {
-        bench.expect_steps(5);
+        bench.expect_steps(if bench.instructions() { 8 } else { 7 });
         let mut rows = in_memory(bench)?;
         bench.step("deform");
         rows.extend(deform::compare(bench.share(8))?);
+        rows.extend(write::compare(bench)?);
         bench.step("a relation, made by a server");
         match Relation::make(bench.effort()) {
             Ok(relation) => rows.extend(relation.compare(bench)?),
             Err(why) => rows.push(Row::skipped(NAME, "relation checked", format!("{why:#}"))),
         }
         Ok(rows)
+    }
+
+    fn workload(&self, name: &str, _input: Option<&Path>) -> Result<()> {
+        if name == write::WORKLOAD {
+            return write::workload();
+        }
+        bail!("{NAME} has no workload {name:?}")
     }
 }
 

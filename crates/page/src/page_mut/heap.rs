@@ -23,10 +23,11 @@ impl PageMut<'_> {
     #[doc(alias = "PageAddItem")]
     pub fn add_tuple(&mut self, tuple: &[u8]) -> Result<OffsetNumber, PageError> {
         self.expect_heap()?;
-        let reused = self.page().reusable_item();
+        let hinted = self.header().flags().contains(PageFlags::HAS_FREE_LINES);
+        let reused = if hinted { self.page().reusable_item() } else { None };
         let item = reused.unwrap_or(OffsetNumber::new(self.item_count() + 1));
         self.store_tuple(item, tuple)?;
-        if reused.is_none() {
+        if hinted && reused.is_none() {
             self.set_flags(PageFlags::HAS_FREE_LINES, false);
         }
         Ok(item)
