@@ -14,7 +14,7 @@ use crate::tuple::COLUMNS;
 /// Sound values become a tuple, into a buffer that just holds it and into no smaller one; deformed it
 /// gives them back, and these make it again. Bytes that are no value are refused, or are one by
 /// chance.
-pub fn form_deform(data: &[u8]) {
+pub fn tuple_form(data: &[u8]) {
     let mut input = Input::new(data);
     let count = input.u8() % 80;
     let kinds: Vec<_> = (0..count).map(|_| input.u8()).collect();
@@ -135,7 +135,7 @@ mod tests {
         let mut rng = Rng::new(4);
         for _ in 0..3000 {
             let len = rng.between(1, 3000);
-            super::form_deform(&rng.bytes(len));
+            super::tuple_form(&rng.bytes(len));
         }
     }
 }

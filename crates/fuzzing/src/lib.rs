@@ -16,7 +16,7 @@ mod varlena;
 
 pub use canary::canary;
 pub use codec::codec_prefix;
-pub use form_deform::form_deform;
+pub use form_deform::tuple_form;
 pub use fsm::{fsm_image, fsm_ops};
 pub use page::page_parse;
 pub use page_program::page_program;
@@ -49,6 +49,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "toast_pointer", body: toast_pointer },
     Target { name: "toaster_decisions", body: toaster_decisions },
     Target { name: "tuple_deform", body: tuple_deform },
-    Target { name: "tuple_form", body: form_deform },
+    Target { name: "tuple_form", body: tuple_form },
     Target { name: "varlena_parse", body: varlena_parse },
 ];
