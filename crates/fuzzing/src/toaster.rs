@@ -3,8 +3,8 @@
 use pgtoast_base::{Alignment, BlockSize, maxalign};
 use pgtoast_page::Storage;
 use pgtoast_toast::{
-    AttributeForm, Decision, SizePolicy, Step, ToastAttribute, Toaster, TooBigReason, Trigger,
-    ValueIdWidth, thresholds,
+    AttributeForm, Decision, MoveReason, SizePolicy, Step, ToastAttribute, Toaster, TooBigReason,
+    Trigger, ValueIdWidth, thresholds,
 };
 use pgtoast_varlena::CompressionMethod;
 
@@ -99,6 +99,10 @@ impl Rules {
             Some(TooBigReason::NoToastRelation) => {
                 assert!(!self.has_toast_relation && after.iter().any(could_go));
             }
+            Some(TooBigReason::HeaderOverTarget) => {
+                let told = |step: &Step| matches!(step, Step::HeaderOverTarget { .. });
+                assert!(self.has_toast_relation && steps.iter().any(told));
+            }
             Some(TooBigReason::NothingLeft) => assert!(!after.iter().any(could_go)),
         }
         let is_left_alone = steps.iter().any(|step| matches!(step, Step::LeftAlone { .. }));
@@ -139,7 +143,7 @@ impl Rules {
         match moved_out {
             None => assert_eq!(after.form(), AttributeForm::Compressed),
             Some(len) => {
-                assert!(self.has_toast_relation && (self.has_policy || len > 24));
+                assert!(self.has_toast_relation);
                 assert_eq!(after.datum_len(), self.toaster.pointer_len());
                 assert_eq!(len, compressed.unwrap_or(before.datum_len()));
                 assert_eq!(after.form(), AttributeForm::Pointer);
@@ -157,8 +161,16 @@ impl Rules {
                     assert_eq!(told[attribute], from);
                     told[attribute] = to;
                 }
-                Step::MovedOut { attribute, len, pointer_len, .. } => {
+                Step::MovedOut { attribute, len, pointer_len, why, .. } => {
                     assert_eq!(told[attribute], len);
+                    // A long header can make the goal shorter than a pointer.
+                    match why {
+                        MoveReason::AloneOverGoal { goal } => assert!(len > goal),
+                        MoveReason::Biggest => assert!(len > 24),
+                        MoveReason::OverLimit { limit } => {
+                            assert!(before[attribute].datum_len() > limit.max(24));
+                        }
+                    }
                     told[attribute] = pointer_len;
                 }
                 Step::Done { .. } | Step::TooBig { .. } => assert_eq!(index, steps.len() - 1),

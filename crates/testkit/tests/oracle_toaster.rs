@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, ensure};
-use pgtoast_base::{BlockSize, Oid8, Xid};
+use pgtoast_base::{Alignment, BlockSize, Oid8, Xid};
 use pgtoast_codec::{CompressionMethod, DatumCompressor};
 use pgtoast_page::{AttributeDescriptor, HeapTuple, Item, Page, Storage, TupleDescriptor, Value};
 use pgtoast_testkit::postgres::Client;
@@ -56,6 +56,75 @@ fn a_servers_rows_are_kept_as_the_toaster_decides() -> Result<()> {
         }
         counts.assert_enough(has_lz4);
         report::count(TEST, format_args!("{major}: {counts:?}"));
+        Ok(())
+    })
+}
+
+const WIDE: &str = "a_header_over_the_target_stops_all_passes_but_the_last";
+
+/// With a target of 128 and nulls among more than 840 columns the header alone is longer. The limit then
+/// wraps around in the server, and no row is over it: even repeats stay as they are.
+#[test]
+fn a_header_over_the_target_stops_all_passes_but_the_last() -> Result<()> {
+    Survey::on_every_server(WIDE, |installation| {
+        let server = Server::start(installation, &ServerOptions::new())?;
+        let mut client = server.client()?;
+        let mut rng = Rng::new(840);
+        let values = [vec![b'a'; 5000], rng.bytes(3000), rng.bytes(9000), vec![b'a'; 90_000]];
+        let mut too_big = 0;
+        for (columns, storage) in
+            [600, 840, 841, 900].into_iter().flat_map(|count| [(count, b'x'), (count, b'm')])
+        {
+            let letter = char::from(storage);
+            let name = format!("wide_{columns}_{letter}");
+            let rest: Vec<_> = (1..columns).map(|index| format!("c{index} int4")).collect();
+            let word = if storage == b'm' { "MAIN" } else { "EXTENDED" };
+            client.batch_execute(&format!(
+                "CREATE TABLE {name} (c0 bytea COMPRESSION pglz, {}) WITH (toast_tuple_target = 128);
+                 ALTER TABLE {name} ALTER c0 SET STORAGE {word}",
+                rest.join(", ")
+            ))?;
+            let toaster = Toaster::new(BlockSize::KIB_8).with_tuple_target(128)?;
+            let storage = Storage::from_attstorage(storage).context("a storage")?;
+            for value in &values {
+                let mut row = vec![ToastAttribute::null(); columns];
+                row[0] = ToastAttribute::varlena(value.len(), storage, Alignment::Int);
+                let mut datum = Vec::new();
+                let outcome = toaster.decide(
+                    &mut row,
+                    Trigger::Length,
+                    |_, method| {
+                        DatumCompressor::new().compress(method, &Varlena::Long(value), &mut datum)
+                    },
+                    |_| {},
+                );
+                let sql = format!("INSERT INTO {name} (c0) VALUES ($1) RETURNING ctid::text");
+                let what = || format!("{name}, {} bytes: {outcome:?}", value.len());
+                let inserted = client.query_one(&sql, &[value]);
+                let tid: String = match (inserted, outcome.fits()) {
+                    (Ok(row), Ok(_)) => row.get(0),
+                    (Err(error), Err(ours)) => {
+                        let message = error.as_db_error().context("no message")?.message();
+                        ensure!(message == ours.to_string(), "{message}: {}", what());
+                        too_big += 1;
+                        continue;
+                    }
+                    (Ok(_), Err(_)) => anyhow::bail!("the server takes it: {}", what()),
+                    (Err(error), Ok(_)) => return Err(error).with_context(what),
+                };
+                let sql = format!("SELECT pg_column_size(c0) FROM {name} WHERE ctid = '{tid}'");
+                let size: i32 = client.query_one(&sql, &[])?.get(0);
+                let ours = match row[0].decision() {
+                    Decision::Keep => row[0].datum_len(),
+                    Decision::Compress { datum_len } => datum_len,
+                    Decision::MoveOut { datum_len }
+                    | Decision::CompressAndMoveOut { datum_len } => datum_len - 4,
+                };
+                ensure!(usize::try_from(size)? == ours, "{size}, ours {ours}: {}", what());
+            }
+        }
+        assert!(too_big > 0);
+        report::count(WIDE, format_args!("{}: {too_big} rows too big", installation.major()));
         Ok(())
     })
 }

@@ -13,6 +13,9 @@ pub enum Step {
     LeftAlone { tuple_len: usize, threshold: usize },
     /// The passes begin: the goal is a tuple of at most `target` bytes.
     Begin { tuple_len: usize, target: usize },
+    /// The header alone is over the target: a server then takes no row to be over its goal, and skips all
+    /// passes but the last.
+    HeaderOverTarget { header_len: usize, target: usize },
     /// An attribute was compressed from `from` to `to`.
     Compressed { pass: Pass, attribute: usize, method: CompressionMethod, from: usize, to: usize },
     /// Compressing an attribute of `len` would not save enough.
@@ -65,6 +68,8 @@ pub enum TooBigReason {
     NoToastRelation,
     /// Everything that may go out of line is out, or takes no more room than a pointer.
     NothingLeft,
+    /// The header is over the target, so that only main columns were looked at.
+    HeaderOverTarget,
 }
 
 impl Pass {
@@ -88,6 +93,9 @@ impl fmt::Display for TooBigReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoToastRelation => "the table has no toast relation to move values to",
+            Self::HeaderOverTarget => {
+                "the header is over the target, so only main columns may move"
+            }
             Self::NothingLeft => "no column is left that may be moved out and is over a pointer",
         })
     }
@@ -104,6 +112,11 @@ impl fmt::Display for Step {
             Self::Begin { tuple_len, target } => {
                 write!(f, "a row of {tuple_len} bytes is to become {target} or less")
             }
+            Self::HeaderOverTarget { header_len, target } => write!(
+                f,
+                "the header of {header_len} bytes alone is over the target of {target}: the server goes \
+                 straight to pass 4"
+            ),
             Self::Compressed { pass, attribute, method, from, to } => {
                 write!(
                     f,

@@ -16,6 +16,9 @@
 //! incompressible attribute that alone is over the limit goes before a compressible neighbour is ever
 //! tried, and a small target does nothing to rows below the threshold.
 //!
+//! Where the header alone is longer than the target, as with nulls among more than 840 columns and a target of
+//! 128, a server's limit wraps around to a length that no row is over. Then there are no passes 1 to 3.
+//!
 //! Source: `heaptoast.c`, `heap_toast_insert_or_update`; `toast_helper.c` (REL_18).
 use pgtoast_base::{BlockSize, MAXALIGN, maxalign, maxalign_down};
 use pgtoast_page::{Storage, TupleHeader};
@@ -217,10 +220,17 @@ where
             (self.trace)(Step::LeftAlone { tuple_len, threshold });
         } else {
             (self.trace)(Step::Begin { tuple_len, target });
-            let goal = target.saturating_sub(self.header_len);
-            self.compress_extended(goal);
-            self.move_out(Pass::MoveOut, goal, is_extended_or_external);
-            self.compress_main(goal);
+            match target.checked_sub(self.header_len) {
+                Some(goal) => {
+                    self.compress_extended(goal);
+                    self.move_out(Pass::MoveOut, goal, is_extended_or_external);
+                    self.compress_main(goal);
+                }
+                None => {
+                    let header_len = self.header_len;
+                    (self.trace)(Step::HeaderOverTarget { header_len, target });
+                }
+            }
             let page = thresholds::main_target(block_size).saturating_sub(self.header_len);
             self.move_out(Pass::MoveOutMain, page, is_main);
         }
@@ -343,10 +353,10 @@ where
         let too_big = (tuple_len > limit).then(|| {
             let could_go =
                 |one: &ToastAttribute| one.is_movable() && one.datum_len() > self.least();
-            if !self.toaster.has_toast_relation && self.attributes.iter().any(could_go) {
-                TooBigReason::NoToastRelation
-            } else {
-                TooBigReason::NothingLeft
+            match self.attributes.iter().any(could_go) {
+                true if !self.toaster.has_toast_relation => TooBigReason::NoToastRelation,
+                true => TooBigReason::HeaderOverTarget,
+                false => TooBigReason::NothingLeft,
             }
         });
         (self.trace)(match too_big {

@@ -338,3 +338,32 @@ fn lengths_that_no_value_has_do_no_harm() {
     let (outcome, _) = decide(TOASTER, &mut [], &[]);
     assert_eq!(outcome.fits(), Ok(24));
 }
+
+/// Tables with hundreds of mostly null columns and the smallest target: the header grows past it, the
+/// server's limit wraps around, and what would have fitted is too big.
+#[test]
+fn a_header_over_the_target_leaves_only_the_last_pass() {
+    let toaster = TOASTER.with_tuple_target(128).unwrap();
+    let wide = |columns, payload_len, storage| {
+        let mut row = vec![ToastAttribute::null(); columns];
+        row[0] = varlena(payload_len, storage);
+        row
+    };
+    let mut row = wide(840, 5000, Storage::Extended);
+    let (outcome, _) = decide(toaster, &mut row, &[Some(70)]);
+    assert_eq!(row[0].decision(), Decision::CompressAndMoveOut { datum_len: 70 });
+    assert_eq!(outcome.fits(), Ok(128 + 18));
+
+    let mut row = wide(841, 5000, Storage::Extended);
+    let (outcome, steps) = decide(toaster, &mut row, &[Some(70)]);
+    assert_eq!((row[0].decision(), outcome.fits()), (Decision::Keep, Ok(136 + 5004)));
+    assert_eq!(steps[1], Step::HeaderOverTarget { header_len: 136, target: 128 });
+
+    let mut row = wide(841, 9000, Storage::Extended);
+    let (outcome, _) = decide(toaster, &mut row, &[None]);
+    assert_eq!(outcome.too_big(), Some(TooBigReason::HeaderOverTarget));
+    assert_eq!(outcome.fits(), Err(ToastError::RowTooBig { size: 9144, limit: 8160 }));
+    let mut row = wide(841, 9000, Storage::Main);
+    let (outcome, _) = decide(toaster, &mut row, &[None]);
+    assert_eq!(outcome.fits(), Ok(136 + 18));
+}
