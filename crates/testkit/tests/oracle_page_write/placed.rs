@@ -41,6 +41,9 @@ fn tables_that_we_wrote_are_a_servers_own() -> Result<()> {
         for table in &mut tables {
             table.is_the_servers_own(&mut client).with_context(|| table.name.clone())?;
         }
+        let sql = "SELECT coalesce(sum(checksum_failures), 0)::int8 FROM pg_stat_database";
+        let failures: i64 = client.query_one(sql, &[])?.get(0);
+        ensure!(failures == 0, "{failures} checksums were wrong when the server read the pages");
         drop(client);
         server.stop()?;
         check_checksums(&server)?;
