@@ -58,6 +58,8 @@ struct Sweep {
     enabled: bool,
     next_page: u32,
     pages_left: u32,
+    /// Pages of level 0 when the walk last went on.
+    page_count: u32,
     /// No page that was not walked can have more than this.
     highest: Category,
 }
@@ -65,8 +67,13 @@ struct Sweep {
 impl<P: MapPages> FreeSpaceMap<P> {
     /// The map that is in the pages; an empty one if there are none.
     pub fn new(geometry: Geometry, pages: P) -> Self {
-        let sweep =
-            Sweep { enabled: true, next_page: 0, pages_left: u32::MAX, highest: Category::MAX };
+        let sweep = Sweep {
+            enabled: true,
+            next_page: 0,
+            pages_left: u32::MAX,
+            page_count: 0,
+            highest: Category::MAX,
+        };
         Self { geometry, pages, sweep }
     }
 
@@ -295,7 +302,10 @@ impl<P: MapPages> FreeSpaceMap<P> {
             return Ok(false);
         }
         let page_count = nblocks.div_ceil(self.geometry.slots());
-        self.sweep.pages_left = self.sweep.pages_left.min(page_count);
+        // Pages that were added meanwhile come before the walk is round.
+        let added = page_count.saturating_sub(self.sweep.page_count);
+        self.sweep.pages_left = self.sweep.pages_left.saturating_add(added).min(page_count);
+        self.sweep.page_count = page_count;
         let mut found = false;
         for _ in 0..self.sweep.pages_left.min(SWEEP_PAGES) {
             let page = if self.sweep.next_page < page_count { self.sweep.next_page } else { 0 };

@@ -86,3 +86,29 @@ fn a_walk_over_a_large_relation_is_spread_over_searches() {
         .collect();
     assert_eq!(searches, [(None, 64), (Some(4990), 36), (Some(4990), 0)]);
 }
+
+/// A walk that found something stops there. When the relation grew before it went on, it once took
+/// the new pages for those it had still to see, and left the first ones out for good.
+#[test]
+fn a_walk_goes_round_even_if_the_relation_grows_before_it_is_over() {
+    let geometry = Geometry::custom(50, 3).unwrap();
+    let mut map = FreeSpaceMap::new(geometry, VecPages::new(geometry));
+    let mut search = |block: Option<u32>, min: u8, nblocks| {
+        if let Some(block) = block {
+            let Ok(()) = map.record(BlockNumber::new(block), Category::new(min));
+        }
+        let Ok(report) = map.search(Category::new(min), nblocks);
+        report.block.map(BlockNumber::get)
+    };
+    // The walk stops at page 7, and is to go on with page 8.
+    assert_eq!(search(Some(399), 90, 600), Some(399));
+    // Space in page 8, where it stops next, and less of it in page 2, which it has still to see.
+    assert_eq!(search(Some(149), 50, 600), Some(399));
+    assert_eq!(search(Some(449), 200, 600), Some(449));
+    assert_eq!(search(Some(599), 220, 600), Some(599));
+    let Ok(()) = map.record(BlockNumber::new(399), Category::NONE);
+    let Ok(()) = map.record(BlockNumber::new(449), Category::NONE);
+    let Ok(()) = map.record(BlockNumber::new(599), Category::NONE);
+    let Ok(report) = map.search(Category::new(40), 2000);
+    assert_eq!(report.block, Some(BlockNumber::new(149)));
+}
