@@ -75,12 +75,17 @@ pub(crate) fn figure(value: f64) -> String {
 /// A peer's cell: its figure, the ratio, and the floor where there is one.
 pub(crate) fn verdict(row: &Row) -> String {
     let Some((peer, ratio)) = row.peer.zip(row.ratio) else { return "absent".into() };
-    let floor = match (row.target, row.ok) {
-        (Some(target), Some(true)) => format!(" ≥ {target} ✓"),
-        (Some(target), Some(false)) => format!(" ≥ {target} ✗"),
+    let held = match (row.target, row.ok) {
+        (Some(target), Some(true)) => format!(" ≥ {} ✓", floor(target)),
+        (Some(target), Some(false)) => format!(" ≥ {} ✗", floor(target)),
         _ => String::new(),
     };
-    format!("{}  {ratio:.2}×{floor}", figure(peer))
+    format!("{}  {ratio:.2}×{held}", figure(peer))
+}
+
+/// A floor, to three decimals and without the zeros that end it.
+pub(crate) fn floor(target: f64) -> String {
+    format!("{target:.3}").trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// The notes of some rows, each once, with the cases they belong to.
@@ -161,6 +166,13 @@ mod tests {
             (-4321.0, "-4 321"),
         ] {
             assert_eq!(figure(value), text);
+        }
+    }
+
+    #[test]
+    fn a_floor_has_no_more_digits_than_it_needs() {
+        for (target, text) in [(2.0, "2"), (1.7, "1.7"), (1.042, "1.042"), (1.0 / 3.0, "0.333")] {
+            assert_eq!(floor(target), text);
         }
     }
 

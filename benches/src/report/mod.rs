@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::table::{figure, groups, notes, peers, verdict};
+use crate::table::{figure, floor, groups, notes, peers, verdict};
 use crate::{Machine, Row, Run, named};
 
 const STYLE: &str = include_str!("style.css");
@@ -91,7 +91,7 @@ fn floors(page: &mut String, rows: &[Row]) -> Result<()> {
              <small>of {}, floor {}×</small></div>",
             escaped(&what),
             escaped(peer),
-            row.target.unwrap_or_default()
+            floor(row.target.unwrap_or_default())
         )?;
     }
     page.push_str("</div>\n");
