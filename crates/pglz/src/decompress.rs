@@ -14,6 +14,8 @@
 //! - Matches from at least 16 back are copied in blocks of 16, which never read a byte that the same
 //!   block writes. Nearer ones are a pattern that repeats: it is put into one register and stored again
 //!   and again.
+//! - A match of the greatest length is often followed by its own continuation, a match from the same
+//!   distance. Such matches are one, and one copy, which doubles what it copies with each step.
 //! - Near either end the copies are exact.
 use crate::PglzError;
 use crate::format::GROUP_END;

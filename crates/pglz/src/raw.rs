@@ -20,7 +20,7 @@ use core::mem::MaybeUninit;
 
 use crate::PglzError;
 use crate::decompress::State;
-use crate::format::{GROUP_END, MATCH_LONG, MATCH_MIN};
+use crate::format::{GROUP_END, MATCH_LONG, MATCH_MAX, MATCH_MIN};
 use crate::tag::Match;
 
 /// Bytes of one block copy. Matches from at least so far back do not overlap within a block.
@@ -119,6 +119,15 @@ fn advance_at(source: &[u8], target: Target<'_>, state: State) -> Result<State, 
                     // Too near the end for blocks; nothing was consumed yet.
                     break;
                 }
+                if len == MATCH_MAX {
+                    let found = Match { len, distance, tag_len: 3 };
+                    let here = State { source_offset: at, target_offset: out, control };
+                    let next = found.step_over(source, here, target.len);
+                    // SAFETY: `distance <= out`, and `next` lies inside the target.
+                    unsafe { target.copy_run(out, distance, next.target_offset) };
+                    State { source_offset: at, target_offset: out, control } = next;
+                    continue;
+                }
                 // SAFETY: `out..out + LONG_COPY` is inside by the check above; each block reads what
                 // lies at least 16 before it, written by now.
                 unsafe { target.copy_block(out - distance + BLOCK, out + BLOCK) };
@@ -146,6 +155,15 @@ fn advance_at(source: &[u8], target: Target<'_>, state: State) -> Result<State, 
             };
             if len > target.len - out {
                 break;
+            }
+            if len == MATCH_MAX {
+                let found = Match { len, distance, tag_len };
+                let here = State { source_offset: at, target_offset: out, control };
+                let next = found.step_over(source, here, target.len);
+                // SAFETY: `distance <= out`, and `next` lies inside the target.
+                unsafe { target.copy_run(out, distance, next.target_offset) };
+                State { source_offset: at, target_offset: out, control } = next;
+                continue;
             }
             // SAFETY: the distance was checked against `out`, and `len` bytes fit the target.
             unsafe { target.copy_exact(out, distance, len) };
@@ -321,6 +339,28 @@ impl<'a> Target<'a> {
         let to = unsafe { self.start.add(out) };
         // SAFETY: 16 bytes of the target, which is ours alone.
         unsafe { to.cast::<[u8; BLOCK]>().write(block) };
+    }
+
+    /// Copies a match that fills `out..end`, however long, by copies that double.
+    ///
+    /// # Safety
+    /// All bytes below `out` have been written, `1 <= distance <= out <= end <= self.len`.
+    #[inline(never)]
+    unsafe fn copy_run(self, mut out: usize, mut distance: usize, end: usize) {
+        debug_assert!(1 <= distance && distance <= out && out <= end && end <= self.len);
+        while out < end {
+            // A period's multiples are periods: what was copied so far is copied whole the next time.
+            let len = distance.min(end - out);
+            // SAFETY: `distance <= out`, so both start inside the target.
+            let from = unsafe { self.start.add(out - distance) };
+            // SAFETY: as above.
+            let to = unsafe { self.start.add(out) };
+            // SAFETY: `from..from + len` was written and ends at or before `to`, as `len <= distance`;
+            // `to..to + len` ends at or before `end`.
+            unsafe { core::ptr::copy_nonoverlapping(from, to, len) };
+            out += len;
+            distance *= 2;
+        }
     }
 
     /// Copies a match of any distance; up to 15 bytes more are written where there is room.

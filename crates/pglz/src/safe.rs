@@ -63,7 +63,7 @@ pub(crate) fn advance(source: &[u8], target: &mut [u8], state: State) -> Result<
         let literals = literals as usize & 15;
         at += literals;
         out += literals;
-        let Some(&[first, second, third, _]) = ahead.get(literals..).and_then(<[u8]>::first_chunk)
+        let Some(&[first, second, ..]) = ahead.get(literals..).and_then(<[u8]>::first_chunk::<4>)
         else {
             break;
         };
@@ -75,33 +75,24 @@ pub(crate) fn advance(source: &[u8], target: &mut [u8], state: State) -> Result<
 
         let short = usize::from(first & 15) + MATCH_MIN;
         let distance = usize::from(first >> 4) << 8 | usize::from(second);
-        if distance.wrapping_sub(BLOCK) < out.saturating_sub(BLOCK - 1) {
+        let is_far = distance.wrapping_sub(BLOCK) < out.saturating_sub(BLOCK - 1);
+        if is_far && short < MATCH_LONG {
             let from = out - distance;
-            if short < MATCH_LONG {
-                target.copy_within(from..from + BLOCK, out);
-                target[out + BLOCK] = target[from + BLOCK];
-                out += short;
-                at += 2;
-            } else {
-                let len = MATCH_LONG + usize::from(third);
-                if len > target.len() - out {
-                    break;
-                }
-                copy_match(target, out, distance, len);
-                out += len;
-                at += 3;
-            }
-        } else {
-            let here = State { source_offset: at, target_offset: out, control };
-            let found = Match::read(source, here)?;
-            if found.len > target.len() - out {
-                break;
-            }
-            copy_match(target, out, found.distance, found.len);
-            out += found.len;
-            at += found.tag_len;
+            target.copy_within(from..from + BLOCK, out);
+            target[out + BLOCK] = target[from + BLOCK];
+            out += short;
+            at += 2;
+            control >>= 1;
+            continue;
         }
-        control >>= 1;
+        let here = State { source_offset: at, target_offset: out, control };
+        let found = Match::read(source, here)?;
+        if found.len > target.len() - out {
+            break;
+        }
+        let next = found.step_over(source, here, target.len());
+        copy_match(target, out, found.distance, next.target_offset - out);
+        State { source_offset: at, target_offset: out, control } = next;
     }
     Ok(State { source_offset: at, target_offset: out, control })
 }
