@@ -29,10 +29,11 @@ impl<'a> Value<'a> {
         Self::Stored(Datum { bytes, offset: 0 })
     }
 
-    /// The bytes that a tuple takes them from; a value that an older tuple lacks is stored in a new
-    /// one.
+    /// All its bytes, with varlena header or closing zero byte, whether they are stored or its
+    /// column's missing value; `None` for null.
     #[inline]
-    fn source(&self) -> Option<&'a [u8]> {
+    #[must_use]
+    pub const fn bytes(&self) -> Option<&'a [u8]> {
         match self {
             Self::Null | Self::Missing(None) => None,
             Self::Missing(Some(bytes)) => Some(bytes),
@@ -52,7 +53,7 @@ impl TupleDescriptor<'_> {
         self.count(values)?;
         let mut end = 0;
         for (index, (column, value)) in self.attributes().iter().zip(values).enumerate() {
-            let Some(bytes) = value.source() else { continue };
+            let Some(bytes) = value.bytes() else { continue };
             let shape = Shape::of(column, bytes).ok_or_else(|| fault(index, column, bytes))?;
             end = ((end + shape.round) & !shape.round) + shape.len(bytes);
         }
@@ -96,7 +97,7 @@ impl TupleDescriptor<'_> {
         let mut filled = Filled { data, end: 0 };
         let mut infomask = if has_null { Infomask::HAS_NULL } else { Infomask::empty() };
         for (index, (column, value)) in self.attributes().iter().zip(values).enumerate() {
-            let Some(bytes) = value.source() else { continue };
+            let Some(bytes) = value.bytes() else { continue };
             if has_null && let Some(bits) = bitmap.get_mut(index / 8) {
                 *bits |= 1 << (index % 8);
             }
@@ -135,7 +136,7 @@ impl TupleDescriptor<'_> {
 
 #[inline]
 fn is_null(value: &Value<'_>) -> bool {
-    value.source().is_none()
+    value.bytes().is_none()
 }
 
 /// Where the attributes start.
