@@ -9,9 +9,12 @@
 //! or was written before they were added; a direct value's tuple has a null `chunk_id`.
 //!
 //! Source: `toast_internals.c`, `toast_save_datum`; `htup_details.h` (REL_18).
-use pgtoast_base::{ItemPointer, Oid8};
-use pgtoast_page::{HeapTuple, Infomask, TupleHeader};
-use pgtoast_varlena::Varlena;
+use pgtoast_base::{Alignment, ItemPointer, Oid8, maxalign};
+use pgtoast_page::{
+    AttributeDescriptor, AttributeLen, HeapTuple, HeapTupleMut, Infomask, Storage, TupleDescriptor,
+    TupleError, TupleHeader, Value,
+};
+use pgtoast_varlena::{LONG_HEADER_LEN, Varlena, long_header};
 
 use crate::{ToastError, ValueIdWidth};
 
@@ -95,4 +98,61 @@ impl<'a> Chunk<'a> {
             Err(error) => Err(ToastError::ChunkData { tid, error }),
         }
     }
+
+    /// Makes the tuple of a plain relation at the start of `target`, as long as
+    /// [`tuple_len`](Self::tuple_len) says. Who inserts it, and where, its header does not say yet, as with
+    /// [`TupleDescriptor::form`].
+    ///
+    /// # Errors
+    /// [`ToastError::ValueId`], [`ToastError::Varlena`] for more bytes than a datum has, and
+    /// [`ToastError::Tuple`] for a target that is too short.
+    pub fn form<'t>(
+        &self,
+        width: ValueIdWidth,
+        target: &'t mut [u8],
+    ) -> Result<HeapTupleMut<'t>, ToastError> {
+        width.check(self.value_id)?;
+        let (needed, room) = (self.tuple_len(width), target.len());
+        let header = long_header(self.data.len())?;
+        let Some(target) = target.get_mut(..needed) else {
+            return Err(TupleError::TargetRoom { needed, room }.into());
+        };
+        // Formed without data, which is then copied once, to its place.
+        let (id, seq) = (self.value_id.get().to_le_bytes(), self.seq.to_le_bytes());
+        let values = [&id[..width.bytes()], &seq, &NO_DATA].map(Value::stored);
+        let columns = columns(width);
+        let data_start = TupleDescriptor::new(&columns)?.form(&values, target)?.bytes().len();
+        target[data_start - LONG_HEADER_LEN..data_start].copy_from_slice(&header);
+        target[data_start..].copy_from_slice(self.data);
+        Ok(HeapTupleMut::new(target)?)
+    }
+
+    /// How long its tuple is in a plain relation, in bytes.
+    #[must_use]
+    pub const fn tuple_len(&self, width: ValueIdWidth) -> usize {
+        let columns = width.bytes() + size_of::<i32>() + LONG_HEADER_LEN;
+        maxalign(TupleHeader::LEN) + columns + self.data.len()
+    }
+}
+
+/// A datum with a long header and nothing behind it.
+const NO_DATA: [u8; LONG_HEADER_LEN] = [16, 0, 0, 0];
+
+/// `chunk_id`, `chunk_seq`, `chunk_data`. All are plain, so no header becomes short.
+const fn columns(width: ValueIdWidth) -> [AttributeDescriptor<'static>; 3] {
+    let id = match width {
+        ValueIdWidth::Oid => (AttributeLen::Fixed(4), Alignment::Int),
+        ValueIdWidth::Oid8 => (AttributeLen::Fixed(8), Alignment::Double),
+    };
+    [
+        plain(id.0, id.1),
+        plain(AttributeLen::Fixed(4), Alignment::Int),
+        plain(AttributeLen::Varlena, Alignment::Int),
+    ]
+}
+
+const fn plain(len: AttributeLen, alignment: Alignment) -> AttributeDescriptor<'static> {
+    let by_value = matches!(len, AttributeLen::Fixed(_));
+    let storage = Storage::Plain;
+    AttributeDescriptor { len, by_value, alignment, storage, is_dropped: false, missing: None }
 }

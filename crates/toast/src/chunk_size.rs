@@ -1,9 +1,9 @@
 //! How a TOAST relation cuts its values: the width of their ids, and the bytes of a full chunk.
 use core::num::NonZeroU16;
 
-use pgtoast_base::BlockSize;
+use pgtoast_base::{BlockSize, Oid8};
 
-use crate::thresholds;
+use crate::{ToastError, thresholds};
 
 /// The width of a relation's value ids, its `chunk_id` column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -22,6 +22,22 @@ impl ValueIdWidth {
         match self {
             Self::Oid => 4,
             Self::Oid8 => 8,
+        }
+    }
+
+    /// Whether a value can have this id.
+    ///
+    /// # Errors
+    /// [`ToastError::ValueId`] for 0, which stands for none, and for an id that is too wide.
+    pub const fn check(self, value_id: Oid8) -> Result<(), ToastError> {
+        let id = value_id.get();
+        let is_narrow = id <= u32::MAX as u64;
+        match self {
+            Self::Oid if id == 0 || !is_narrow => {
+                Err(ToastError::ValueId { found: value_id, bits: 32 })
+            }
+            Self::Oid8 if id == 0 => Err(ToastError::ValueId { found: value_id, bits: 64 }),
+            _ => Ok(()),
         }
     }
 }

@@ -16,7 +16,9 @@ use pgtoast_codec::{
     COMPRESSION_INFO_LEN, CompressionMethod, decompress, decompress_prefix, decompress_to_vec, lz4,
     maximum_raw_len, stored_prefix_len,
 };
-use pgtoast_varlena::{Compressed, CompressionInfo, ToastPointer, Varlena};
+use pgtoast_varlena::{
+    Compressed, CompressionInfo, ToastPointer, Varlena, compressed_header, encode_long,
+};
 
 use crate::slice::char_range;
 use crate::source::visit_checked;
@@ -118,10 +120,38 @@ impl<S: ChunkSource> Detoaster<S> {
     ///
     /// # Errors
     /// [`ReadError::Source`], or what is wrong with the chunks.
-    #[doc(alias = "detoast_external_attr")]
     pub fn fetch_stored(&mut self, pointer: &ToastPointer) -> Result<Vec<u8>, ReadError<S::Error>> {
         let plan = ChunkPlan::new(pointer, self.chunk_size)?;
         self.collect(pointer, plan, Vec::new())
+    }
+
+    /// Appends to `target` the datum that a row would hold had the value never left it: long, or
+    /// compressed, which it stays.
+    ///
+    /// # Errors
+    /// As [`detoast`](Self::detoast), but that a stream is not decompressed and so not checked.
+    /// `target` is as it was then.
+    #[doc(alias = "detoast_external_attr")]
+    pub fn fetch_datum(
+        &mut self,
+        pointer: &ToastPointer,
+        target: &mut Vec<u8>,
+    ) -> Result<(), ReadError<S::Error>> {
+        let raw_len = pointer.raw_payload_len()?;
+        let method = pointer.compression()?;
+        self.fetch_scratch(pointer, pointer.stored_len())?;
+        match method {
+            None => {
+                check_lengths(pointer, raw_len)?;
+                encode_long(&self.stored, target)?;
+            }
+            Some(method) => {
+                let stream = stream_of(pointer, raw_len, method, &self.stored)?;
+                target.extend_from_slice(&compressed_header(raw_len, method, stream.len())?);
+                target.extend_from_slice(stream);
+            }
+        }
+        Ok(())
     }
 
     /// Some bytes of a value, from as little of it as there is a way to: the chunks they lie in, or of

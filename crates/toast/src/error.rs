@@ -2,7 +2,7 @@ use core::fmt;
 
 use pgtoast_base::{BlockNumber, ItemPointer, Oid8};
 use pgtoast_codec::CodecError;
-use pgtoast_page::PageError;
+use pgtoast_page::{PageError, TupleError};
 use pgtoast_varlena::VarlenaError;
 
 /// Why chunks are not the value their pointer promises, why it cannot be read, or why a row cannot be
@@ -58,10 +58,14 @@ pub enum ToastError {
     StorePointer,
     /// The target has `found` bytes, and what is to be read `expected`.
     TargetLength { found: usize, expected: usize },
+    /// Values make no tuple.
+    Tuple(TupleError),
     /// A table's target of `found` bytes is none of `least..=most`.
     TupleTarget { found: usize, least: usize, most: usize },
     /// The bytes of the value that start at `offset` are not UTF-8.
     Utf8 { offset: usize },
+    /// No value has the id `found`, which is 0 or takes more than the `bits` that a relation's ids have.
+    ValueId { found: Oid8, bits: u32 },
     /// A datum is broken.
     Varlena(VarlenaError),
 }
@@ -119,10 +123,14 @@ impl fmt::Display for ToastError {
             Self::TargetLength { found, expected } => {
                 write!(f, "target of {found} bytes, expected {expected}")
             }
+            Self::Tuple(error) => write!(f, "{error}"),
             Self::TupleTarget { found, least, most } => {
                 write!(f, "tuple target of {found} bytes, expected {least} to {most}")
             }
             Self::Utf8 { offset } => write!(f, "bytes at {offset} of the value are not utf-8"),
+            Self::ValueId { found, bits } => {
+                write!(f, "toast value id {found}, expected one of {bits} bits that is not 0")
+            }
             Self::Varlena(error) => write!(f, "{error}"),
         }
     }
@@ -146,6 +154,7 @@ impl core::error::Error for ToastError {
             Self::ChunkData { error, .. } | Self::Varlena(error) => Some(error),
             Self::Codec(error) => Some(error),
             Self::Page { error, .. } => Some(error),
+            Self::Tuple(error) => Some(error),
             _ => None,
         }
     }
@@ -154,6 +163,12 @@ impl core::error::Error for ToastError {
 impl From<CodecError> for ToastError {
     fn from(error: CodecError) -> Self {
         Self::Codec(error)
+    }
+}
+
+impl From<TupleError> for ToastError {
+    fn from(error: TupleError) -> Self {
+        Self::Tuple(error)
     }
 }
 
@@ -203,6 +218,60 @@ impl<E: core::error::Error + 'static> core::error::Error for ReadError<E> {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Source(error) => Some(error),
+            Self::Toast(error) => Some(error),
+        }
+    }
+}
+
+/// Why a row could not be written: its TOAST relation failed, or something is wrong with the row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteError<E> {
+    /// The relation failed.
+    Relation(E),
+    /// The relation worked, and the row or a value that it points to is broken or too big.
+    Toast(ToastError),
+}
+
+impl<E> From<ToastError> for WriteError<E> {
+    fn from(error: ToastError) -> Self {
+        Self::Toast(error)
+    }
+}
+
+impl<E> From<TupleError> for WriteError<E> {
+    fn from(error: TupleError) -> Self {
+        Self::Toast(error.into())
+    }
+}
+
+impl<E> From<VarlenaError> for WriteError<E> {
+    fn from(error: VarlenaError) -> Self {
+        Self::Toast(error.into())
+    }
+}
+
+impl<E> From<ReadError<E>> for WriteError<E> {
+    fn from(error: ReadError<E>) -> Self {
+        match error {
+            ReadError::Source(error) => Self::Relation(error),
+            ReadError::Toast(error) => Self::Toast(error),
+        }
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for WriteError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Relation(error) => write!(f, "toast relation: {error}"),
+            Self::Toast(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl<E: core::error::Error + 'static> core::error::Error for WriteError<E> {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Relation(error) => Some(error),
             Self::Toast(error) => Some(error),
         }
     }

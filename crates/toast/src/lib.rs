@@ -27,6 +27,8 @@ mod introspect;
 mod out_of_line;
 mod page_chunks;
 mod plan;
+#[cfg(feature = "alloc")]
+mod row_toaster;
 mod row_update;
 #[cfg(feature = "alloc")]
 mod seen;
@@ -35,6 +37,8 @@ mod slice;
 mod source;
 pub mod thresholds;
 mod toast_attribute;
+#[cfg(feature = "alloc")]
+mod toast_relation;
 mod toast_step;
 mod toaster;
 #[cfg(feature = "alloc")]
@@ -52,16 +56,20 @@ pub use chunk_size::{ChunkSize, ValueIdWidth};
 pub use collector::Collector;
 #[cfg(feature = "alloc")]
 pub use detoast::Detoaster;
-pub use error::{ReadError, ToastError};
+pub use error::{ReadError, ToastError, WriteError};
 pub use introspect::{column_compression, column_size, column_toast_chunk_id, raw_len};
 pub use out_of_line::{Chunks, OutOfLine};
 pub use page_chunks::page_chunks;
 pub use plan::ChunkPlan;
+#[cfg(feature = "alloc")]
+pub use row_toaster::{RowToaster, ToastedRow};
 pub use row_update::{AttributeUpdate, NewValue};
 pub use size_policy::SizePolicy;
 pub use slice::{ByteSlice, CharSlice};
 pub use source::{ChunkOrder, ChunkSource, ValueKey, infer_chunk_size};
 pub use toast_attribute::{AttributeForm, Decision, ToastAttribute};
+#[cfg(feature = "alloc")]
+pub use toast_relation::ToastRelation;
 pub use toast_step::{MoveReason, Pass, Step, TooBigReason};
 pub use toaster::{ToastOutcome, Toaster, Trigger};
 #[cfg(feature = "alloc")]

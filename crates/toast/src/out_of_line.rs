@@ -16,7 +16,7 @@ use pgtoast_varlena::{
     SHORT_HEADER_LEN, ToastPointer, datum_len,
 };
 
-use crate::{ChunkSize, ToastError};
+use crate::{ChunkSize, ToastError, ValueIdWidth};
 
 /// A datum to be stored out of line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,23 @@ impl<'a> OutOfLine<'a> {
     pub const fn pointer(&self, value_id: Oid, toast_rel_id: Oid) -> ToastPointer {
         let pointer = OidPointer::new(self.raw_len, self.ext_info, value_id, toast_rel_id);
         ToastPointer::Oid(pointer)
+    }
+
+    /// The pointer to keep in the row, with an id of a given width.
+    ///
+    /// # Errors
+    /// [`ToastError::ValueId`] for 0, and for an id that is too wide.
+    pub fn pointer_of(
+        &self,
+        width: ValueIdWidth,
+        value_id: Oid8,
+        toast_rel_id: Oid,
+    ) -> Result<ToastPointer, ToastError> {
+        width.check(value_id)?;
+        Ok(match (width, u32::try_from(value_id.get())) {
+            (ValueIdWidth::Oid, Ok(id)) => self.pointer(Oid::new(id), toast_rel_id),
+            _ => self.pointer_oid8(value_id, toast_rel_id),
+        })
     }
 
     /// The pointer to keep in the row, with a 64-bit id.

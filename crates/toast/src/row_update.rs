@@ -72,11 +72,7 @@ impl AttributeUpdate {
 
 /// The bytes of a value that is out of line.
 fn pointer_bytes<'a>(value: &Value<'a>) -> Option<&'a [u8]> {
-    let bytes = match value {
-        Value::Null | Value::Missing(None) => return None,
-        Value::Missing(Some(bytes)) => bytes,
-        Value::Stored(datum) => datum.bytes,
-    };
-    bytes.first().filter(|first| Kind::of(**first) == Kind::Pointer)?;
-    Some(bytes)
+    value
+        .bytes()
+        .filter(|bytes| bytes.first().is_some_and(|first| Kind::of(*first) == Kind::Pointer))
 }

@@ -111,11 +111,7 @@ impl ToastAttribute {
     /// # Errors
     /// [`ToastError::Varlena`] for bytes that are no varlena, offsets from their start.
     pub fn of(column: &AttributeDescriptor<'_>, value: &Value<'_>) -> Result<Self, ToastError> {
-        let bytes = match value {
-            Value::Null | Value::Missing(None) => return Ok(Self::null()),
-            Value::Missing(Some(bytes)) => bytes,
-            Value::Stored(datum) => datum.bytes,
-        };
+        let Some(bytes) = value.bytes() else { return Ok(Self::null()) };
         let new = |form, len| Self::new(form, len, column.storage, column.alignment);
         Ok(match column.len {
             AttributeLen::Fixed(len) => new(AttributeForm::Fixed, len.into()),

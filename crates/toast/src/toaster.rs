@@ -136,6 +136,18 @@ impl Toaster {
         self
     }
 
+    /// The size of its pages.
+    #[must_use]
+    pub const fn block_size(&self) -> BlockSize {
+        self.block_size
+    }
+
+    /// How wide its value ids are.
+    #[must_use]
+    pub const fn value_ids(&self) -> ValueIdWidth {
+        self.width
+    }
+
     /// The bytes of a pointer: 18 or 22.
     #[must_use]
     pub const fn pointer_len(&self) -> usize {
