@@ -1,22 +1,27 @@
 //! Tables of many shapes are written anew by us: main relation and TOAST relation, tuples in pages of
-//! our making, values under new ids in chunks of our cutting. They go under the stopped server, which
-//! then has to find its own rows, nothing to complain of, and be able to go on.
+//! our making, values under new ids in chunks of our cutting, whichever of them we find should go out of
+//! line. They go under the stopped server, which then has to find its own rows, nothing to complain of, and
+//! be able to go on.
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use pgtoast_base::{BlockNumber, BlockSize, Lsn, OffsetNumber, Oid, Xid, maxalign};
+use pgtoast_base::{BlockNumber, BlockSize, ItemPointer, Lsn, Oid, Oid8, Xid, maxalign};
 use pgtoast_page::{
-    AttributeDescriptor, HeapTuple, Item, Page, PageMut, TrailingPointers, TupleDescriptor, Value,
-    set_checksum,
+    AttributeDescriptor, HeapTuple, HeapTupleMut, Item, Page, PageMut, TrailingPointers,
+    TupleDescriptor, Value, set_checksum,
 };
 use pgtoast_testkit::postgres::Client;
 use pgtoast_testkit::{
     Rng, Server, ServerOptions, Survey, TableGenerator, TableOptions, inspect, report,
 };
-use pgtoast_toast::{ChunkSize, ValueIdWidth, page_chunks};
-use pgtoast_varlena::{OidPointer, ToastPointer, Varlena, encode_long};
+use pgtoast_toast::{
+    Chunk, ChunkIndex, ChunkOrder, ChunkSource, ReadError, RowToaster, ToastRelation, Toaster,
+    ValueIdWidth, ValueKey, WriteError, page_chunks,
+};
+use pgtoast_varlena::{CompressionMethod, ToastPointer};
 
 const TEST: &str = "tables_that_we_wrote_are_a_servers_own";
 const SIZE: BlockSize = BlockSize::KIB_8;
@@ -60,6 +65,8 @@ struct Counts {
     rows: usize,
     values: usize,
     chunks: usize,
+    /// Values that were deleted again.
+    replaced: usize,
     pages: usize,
 }
 
@@ -67,13 +74,14 @@ impl Counts {
     fn assert_enough(&self) {
         assert!(self.tables >= 30 && self.shapes.len() >= 20, "{}", self.text());
         assert!(self.rows > 2000 && self.values > 200 && self.chunks > 300, "{}", self.text());
+        assert!(self.replaced > 20, "{}", self.text());
     }
 
     fn text(&self) -> String {
-        let Self { shapes, tables, rows, values, chunks, pages } = self;
+        let Self { shapes, tables, rows, values, chunks, replaced, pages } = self;
         format!(
             "{tables} tables of {} shapes taken as its own: {rows} rows, {values} values in {chunks} \
-             chunks, {pages} pages",
+             chunks, {replaced} more deleted, {pages} pages",
             shapes.len()
         )
     }
@@ -85,6 +93,7 @@ struct Table {
     columns: Vec<AttributeDescriptor<'static>>,
     path: PathBuf,
     toast: Option<Toast>,
+    method: CompressionMethod,
     rows: Rows,
 }
 
@@ -116,7 +125,7 @@ fn make_tables(server: &Server) -> Result<Vec<Table>> {
     let options = TableOptions { lz4: server.has_lz4(&mut client)? };
     let mut generator = TableGenerator::new(77, options);
     let mut tables = Vec::new();
-    for _ in 0..TABLES {
+    for number in 0..TABLES {
         let table = generator.next_table();
         for statement in &table.statements {
             let start = statement.get(..200).unwrap_or(statement);
@@ -137,6 +146,10 @@ fn make_tables(server: &Server) -> Result<Vec<Table>> {
             columns: crate::columns(&mut client, &name)?,
             path: server.relation_path(&mut client, &name)?,
             toast,
+            method: match options.lz4 && number % 2 == 1 {
+                true => CompressionMethod::Lz4,
+                false => CompressionMethod::Pglz,
+            },
             rows: Rows::read(&mut client, &name)?,
             name,
         });
@@ -147,31 +160,36 @@ fn make_tables(server: &Server) -> Result<Vec<Table>> {
 impl Table {
     fn write_anew(&self, major: u32, seed: u64, counts: &mut Counts) -> Result<()> {
         let old = fs::read(&self.path)?;
-        let stored = match &self.toast {
-            Some(toast) => stored_values(&fs::read(&toast.path)?)?,
-            None => BTreeMap::new(),
-        };
+        let old_toast = self.toast.as_ref().map(|toast| fs::read(&toast.path)).transpose()?;
         let mut heap = HeapWriter::new(major, seed);
-        let mut chunks = ChunkWriter::new(HeapWriter::new(major, seed + 1000), self.toast.as_ref());
+        let chunks = HeapWriter::new(major, seed + 1000);
+        let mut relation = ToastWriter::new(old_toast.as_deref().unwrap_or_default(), chunks)?;
         let descriptor = TupleDescriptor::new(&self.columns)?;
+        let methods = vec![self.method; self.columns.len()];
+        let mut toaster = self.toaster(seed, descriptor)?.with_methods(&methods);
         let mut rows = 0;
         for tuple in tuples(&old)? {
             let mut values = vec![Value::Null; self.columns.len()];
             tuple.deform_into(descriptor, &mut values)?;
             values.truncate(tuple.header().natts().into()); // as many as there were
-            let pointers: Vec<_> = values
-                .iter()
-                .zip(&self.columns)
-                .map(|(value, column)| chunks.moved(value, column, &stored))
-                .collect::<Result<_>>()?;
-            for ((value, pointer), column) in values.iter_mut().zip(&pointers).zip(&self.columns) {
+            for (value, column) in values.iter_mut().zip(&self.columns) {
                 if column.is_dropped {
                     *value = Value::Null;
-                } else if let Some(pointer) = pointer {
-                    *value = Value::stored(pointer);
                 }
             }
-            heap.push(descriptor, &values)?;
+            let row = toaster.insert(&values, &mut relation).map_err(any)?;
+            if heap.rng.chance(20) {
+                // Once more: the row is replaced by its equal before anyone has seen it.
+                let first = row.tuple.bytes().to_vec();
+                let mut stored = vec![Value::Null; self.columns.len()];
+                HeapTuple::parse(&first)?.deform_into(descriptor, &mut stored)?;
+                stored.truncate(values.len());
+                let new = if heap.rng.chance(50) { &values } else { &stored };
+                let row = toaster.update(&stored, new, &mut relation).map_err(any)?;
+                heap.push(row.tuple)?;
+            } else {
+                heap.push(row.tuple)?;
+            }
             rows += 1;
         }
         ensure!(rows == usize::try_from(self.rows.0)?, "{rows} rows of {}", self.rows.0);
@@ -182,14 +200,26 @@ impl Table {
         counts.shapes.insert(shape.collect());
         counts.tables += 1;
         counts.rows += rows;
-        counts.values += chunks.values;
-        counts.chunks += chunks.chunks;
-        counts.pages += heap.pages.len() + chunks.heap.pages.len();
+        counts.values += relation.values.len();
+        counts.chunks += relation.values.values().map(Vec::len).sum::<usize>();
+        counts.replaced += relation.deleted;
+        counts.pages += heap.pages.len() + relation.heap.pages.len();
         heap.put_under(&self.path)?;
         match &self.toast {
-            Some(toast) => chunks.heap.put_under(&toast.path),
+            Some(toast) => relation.heap.put_under(&toast.path),
             None => Ok(()),
         }
+    }
+
+    /// Rules as a table may have them: what a row looks like inside is its writer's affair.
+    fn toaster<'a>(&self, seed: u64, descriptor: TupleDescriptor<'a>) -> Result<RowToaster<'a>> {
+        let targets = [2032, 128, 1000, 4000];
+        let target = targets[usize::try_from(seed)? % targets.len()];
+        let toaster = Toaster::new(SIZE).with_tuple_target(target)?;
+        Ok(match &self.toast {
+            Some(toast) => RowToaster::new(toaster, descriptor, toast.oid),
+            None => RowToaster::new(toaster.without_toast_relation(), descriptor, Oid::new(0)),
+        })
     }
 
     /// The server finds the rows, finds no fault, and goes on with the table.
@@ -265,78 +295,81 @@ fn tuples(file: &[u8]) -> Result<Vec<HeapTuple<'_>>> {
     Ok(tuples)
 }
 
-/// What the chunks of each value hold together.
-fn stored_values(file: &[u8]) -> Result<BTreeMap<u64, Vec<u8>>> {
-    let mut chunks = BTreeMap::new();
-    for (block, bytes) in (0..).map(BlockNumber::new).zip(file.chunks_exact(SIZE.bytes())) {
-        for chunk in page_chunks(&Page::parse(bytes, SIZE)?, block, ValueIdWidth::Oid) {
-            let chunk = chunk?;
-            chunks.insert((chunk.value_id.get(), chunk.seq), chunk.data.to_vec());
-        }
-    }
-    let mut values = BTreeMap::<_, Vec<u8>>::new();
-    for ((value_id, _), data) in chunks {
-        values.entry(value_id).or_default().extend(data);
-    }
-    Ok(values)
-}
-
-/// Cuts values into the rows of a TOAST relation.
-struct ChunkWriter {
+/// A TOAST relation in the making. Rows point to values in the file that it replaces.
+struct ToastWriter<'o> {
+    old: ChunkIndex<'o>,
     heap: HeapWriter,
-    oid: Oid,
-    columns: [AttributeDescriptor<'static>; 3],
-    next_value_id: u32,
-    values: usize,
-    chunks: usize,
+    next_value_id: u64,
+    /// Where the chunks of each value are.
+    values: BTreeMap<Oid8, Vec<ItemPointer>>,
+    deleted: usize,
 }
 
-impl ChunkWriter {
-    fn new(heap: HeapWriter, toast: Option<&Toast>) -> Self {
-        let plain = |len, by_value| {
-            AttributeDescriptor::from_catalog(len, by_value, b'i', b'p').expect("a real column")
-        };
-        Self {
-            heap,
-            oid: toast.map_or(Oid::new(0), |toast| toast.oid),
-            columns: [plain(4, true), plain(4, true), plain(-1, false)],
-            next_value_id: 3_000_000_000, // past the middle of the range, where signs go wrong
-            values: 0,
-            chunks: 0,
+impl<'o> ToastWriter<'o> {
+    fn new(old: &'o [u8], heap: HeapWriter) -> Result<Self> {
+        let mut chunks = Vec::new();
+        for (block, bytes) in (0..).map(BlockNumber::new).zip(old.chunks_exact(SIZE.bytes())) {
+            for chunk in page_chunks(&Page::parse(bytes, SIZE)?, block, ValueIdWidth::Oid) {
+                chunks.push(chunk?);
+            }
         }
+        // Past the middle of the range, where signs go wrong.
+        let (next_value_id, values) = (3_000_000_000, BTreeMap::new());
+        Ok(Self { old: chunks.into_iter().collect(), heap, next_value_id, values, deleted: 0 })
+    }
+}
+
+impl ChunkSource for ToastWriter<'_> {
+    type Error = anyhow::Error;
+
+    fn order(&self) -> ChunkOrder {
+        self.old.order()
     }
 
-    /// Writes a value that is stored out of line once more, and gives the pointer to it; `None` for
-    /// any other.
-    fn moved(
+    fn visit(
         &mut self,
-        value: &Value<'_>,
-        column: &AttributeDescriptor<'_>,
-        stored: &BTreeMap<u64, Vec<u8>>,
-    ) -> Result<Option<Vec<u8>>> {
-        let Value::Stored(datum) = value else { return Ok(None) };
-        if column.len.attlen() != -1 || column.is_dropped {
-            return Ok(None);
-        }
-        let Varlena::External(pointer) = datum.varlena()? else { return Ok(None) };
-        let old_id = pointer.value_id().context("a value id")?;
-        let data = stored.get(&old_id.get()).context("a value of the old relation")?;
-        ensure!(data.len() == pointer.stored_len(), "{} bytes in chunks", data.len());
-        let value_id = Oid::new(self.next_value_id);
+        key: ValueKey,
+        chunks: Range<u32>,
+        visit: &mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>,
+    ) -> Result<(), ReadError<anyhow::Error>> {
+        self.old.visit(key, chunks, visit).map_err(|error| match error {
+            ReadError::Source(never) => match never {},
+            ReadError::Toast(error) => error.into(),
+        })
+    }
+}
+
+impl ToastRelation for ToastWriter<'_> {
+    fn new_value_id(&mut self) -> Result<Oid8> {
         self.next_value_id += 7;
-        self.values += 1;
-        for (seq, data) in (0i32..).zip(data.chunks(ChunkSize::default().bytes())) {
-            let mut datum = Vec::new();
-            encode_long(data, &mut datum)?;
-            let (id, seq) = (value_id.get().to_le_bytes(), seq.to_le_bytes());
-            let values = [&id[..], &seq, &datum].map(Value::stored);
-            self.heap.push(TupleDescriptor::new(&self.columns)?, &values)?;
-            self.chunks += 1;
+        Ok(Oid8::new(self.next_value_id))
+    }
+
+    fn insert_chunk(&mut self, chunk: &Chunk<'_>, tuple: HeapTupleMut<'_>) -> Result<()> {
+        let tids = self.values.entry(chunk.value_id).or_default();
+        ensure!(usize::try_from(chunk.seq) == Ok(tids.len()), "chunk {} came", chunk.seq);
+        tids.push(self.heap.push(tuple)?);
+        Ok(())
+    }
+
+    fn delete_value(&mut self, pointer: &ToastPointer) -> Result<()> {
+        let tids = pointer.value_id().and_then(|value_id| self.values.remove(&value_id));
+        for tid in tids.context("a value of ours")? {
+            self.heap.remove(tid)?;
         }
-        let pointer = OidPointer::new(pointer.raw_len(), pointer.ext_info(), value_id, self.oid);
-        let mut bytes = vec![0; datum.bytes.len()];
-        ToastPointer::Oid(pointer).encode(&mut bytes)?;
-        Ok(Some(bytes))
+        self.deleted += 1;
+        Ok(())
+    }
+
+    fn take_back(&mut self, _: &[ToastPointer], _: &[ToastPointer]) {
+        // The test has failed, and the files are not written.
+    }
+}
+
+fn any(error: WriteError<anyhow::Error>) -> anyhow::Error {
+    match error {
+        WriteError::Relation(error) => error,
+        WriteError::Toast(error) => error.into(),
     }
 }
 
@@ -346,17 +379,15 @@ struct HeapWriter {
     pages: Vec<Vec<u8>>,
     trailing: TrailingPointers,
     rng: Rng,
-    buffer: Vec<u8>,
 }
 
 impl HeapWriter {
     fn new(major: u32, seed: u64) -> Self {
         let trailing = if major < 15 { TrailingPointers::Keep } else { TrailingPointers::Drop };
-        Self { pages: Vec::new(), trailing, rng: Rng::new(seed), buffer: vec![0xcc; SIZE.bytes()] }
+        Self { pages: Vec::new(), trailing, rng: Rng::new(seed) }
     }
 
-    fn push(&mut self, descriptor: TupleDescriptor<'_>, values: &[Value<'_>]) -> Result<()> {
-        let mut tuple = descriptor.form(values, &mut self.buffer)?;
+    fn push(&mut self, mut tuple: HeapTupleMut<'_>) -> Result<ItemPointer> {
         let header = tuple.header_mut();
         header.set_inserted(Xid::FROZEN, 0);
         header.set_frozen();
@@ -372,7 +403,7 @@ impl HeapWriter {
         }
         let block = BlockNumber::new(u32::try_from(self.pages.len() - 1)?);
         let mut page = PageMut::open(self.pages.last_mut().context("a page")?, SIZE)?;
-        page.insert_tuple(block, tuple)?;
+        let tid = page.insert_tuple(block, tuple)?;
         if self.rng.chance(15)
             && usize::from(page.page().heap_free_bytes()) >= maxalign(tuple.len())
         {
@@ -382,7 +413,13 @@ impl HeapWriter {
                 page.compact(self.trailing)?;
             }
         }
-        Ok(())
+        Ok(tid)
+    }
+
+    fn remove(&mut self, tid: ItemPointer) -> Result<()> {
+        let index = usize::try_from(tid.block.get())?;
+        let bytes = self.pages.get_mut(index).context("a page of ours")?;
+        Ok(PageMut::open(bytes, SIZE)?.set_unused(tid.item)?)
     }
 
     /// Replaces the files of a relation, all its forks.
@@ -391,7 +428,6 @@ impl HeapWriter {
             let mut page = PageMut::open(bytes, SIZE)?;
             page.compact(self.trailing)?;
             page.set_lsn(Lsn::new(0));
-            ensure!(page.page().line_pointer(OffsetNumber::FIRST).is_some(), "an empty page");
             set_checksum(bytes, SIZE, block)?;
         }
         fs::write(path, self.pages.concat())?;
