@@ -453,3 +453,62 @@ fn free_space_is_told_in_every_way_a_server_asks() {
     put(&mut bytes, UPPER, 26);
     assert_eq!(Page::new(&bytes, SIZE).unwrap().free_bytes_for_item(), 0);
 }
+
+/// What a call does with one item, and with how many it means the next there would be.
+type Call = (fn(&mut PageMut<'_>, OffsetNumber) -> Result<(), PageError>, u16);
+
+/// Offsets were made of numbers before the numbers were checked, and led out of the page. Here the page
+/// has four items: every call is given those that it has not.
+#[test]
+fn a_number_beyond_the_last_item_is_refused_by_every_call() {
+    let (heap, index) = (heap_with(&[30, 40, 50, 60]), index_with(&[8, 16, 24, 32]));
+    let calls: [Call; 7] = [
+        (|page, item| page.place_tuple(item, &tuple(40, 1)), 1),
+        (|page, item| page.tuple_mut(item).map(|_| ()), 0),
+        (|page, item| page.set_dead(item), 0),
+        (|page, item| page.set_unused(item), 0),
+        (|page, item| page.redirect(item, OffsetNumber::FIRST), 0),
+        (
+            |page, item| {
+                page.delete_tuple(ItemPointer::new(BlockNumber::new(0), item), Xid::new(9), 0)
+            },
+            0,
+        ),
+        (|page, item| page.redirect(OffsetNumber::FIRST, item), 0),
+    ];
+    let index_calls: [Call; 5] = [
+        (|page, item| page.insert_item(item, &[1; 8]), 1),
+        (|page, item| page.mark_item_dead(item), 0),
+        (|page, item| page.delete_item(item), 0),
+        (|page, item| page.delete_items(&[item]), 0),
+        (|page, at| page.delete_items(&[item(1), item(2), item(3), at]), 0),
+    ];
+    for (bytes, calls) in [(heap, &calls[..]), (index, &index_calls)] {
+        for (number, (call, next)) in calls.iter().enumerate() {
+            for beyond in [0, 5 + next, 6, 7, 291, 292, 2047, 0x7fff, u16::MAX - 1, u16::MAX] {
+                let mut bytes = bytes.clone();
+                let refused = apply(&mut bytes, |page| call(page, item(beyond)));
+                let is_located = matches!(
+                    refused,
+                    Err(PageError::ItemMissing { .. } | PageError::ItemBadTarget { .. })
+                );
+                assert!(is_located, "call {number}, item {beyond}: {refused:?}");
+                let page = Page::new(&bytes, SIZE).unwrap();
+                assert!(page.line_pointer(item(beyond)).is_none() || beyond <= 4);
+            }
+        }
+    }
+}
+
+/// Lengths that no page has room for, as when the size of a value was taken from its pointer.
+#[test]
+fn an_item_longer_than_a_page_is_refused_whatever_its_length() {
+    for len in [8169, 8192, 32_768, 65_535, 65_536, 65_576, 1 << 20] {
+        let mut heap = heap_with(&[30]);
+        let error = apply(&mut heap, |page| page.add_tuple(&tuple(len, 1))).unwrap_err();
+        assert!(matches!(error, PageError::Full { .. }), "{len}: {error}");
+        let mut index = index_with(&[8]);
+        let error = apply(&mut index, |page| page.insert_item(item(1), &vec![1; len])).unwrap_err();
+        assert!(matches!(error, PageError::Full { .. }), "{len}: {error}");
+    }
+}

@@ -80,7 +80,8 @@ impl<S: ChunkSource + ?Sized> ChunkSource for &mut S {
     }
 }
 
-/// Visits `chunks` of `key` until `accept` finds fault with one.
+/// Visits `chunks` of `key` until `accept` finds fault with one. A source that goes on afterwards finds
+/// deaf ears.
 pub(crate) fn visit_checked<S: ChunkSource>(
     source: &mut S,
     key: ValueKey,
@@ -89,7 +90,9 @@ pub(crate) fn visit_checked<S: ChunkSource>(
 ) -> Result<(), ReadError<S::Error>> {
     let mut verdict = Ok(());
     source.visit(key, chunks, &mut |chunk| {
-        verdict = accept(chunk);
+        if verdict.is_ok() {
+            verdict = accept(chunk);
+        }
         if verdict.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     Ok(verdict?)
