@@ -102,11 +102,19 @@ impl Server {
     /// # Errors
     /// When the server is stopped or refuses.
     pub fn client(&self) -> Result<Client> {
+        self.client_of("postgres")
+    }
+
+    /// A session in a database.
+    ///
+    /// # Errors
+    /// When there is none of that name, the server is stopped or refuses.
+    pub fn client_of(&self, database: &str) -> Result<Client> {
         postgres::Config::new()
             .host_path(self.directory.path())
             .port(PORT)
             .user(SUPERUSER)
-            .dbname("postgres")
+            .dbname(database)
             .connect(NoTls)
             .with_context(|| format!("cannot connect to {}", self.installation))
     }
