@@ -2,7 +2,10 @@
 //!
 //! - `same_image`: after the same inserts, updates, deletes and vacuums our pages equal the server's,
 //!   byte for byte.
+//! - `index_image`: what a server does to a page of a B-tree, hash or GiST index, done by us to the same page,
+//!   makes the same page.
 //! - `placed`: tables that we wrote, put under a stopped server, are its own when it starts again.
+mod index_image;
 mod placed;
 mod same_image;
 
