@@ -163,7 +163,13 @@ impl<'a> PageMut<'a> {
     fn store(&mut self, item: OffsetNumber, offset: u16, bytes: &[u8]) {
         let start = usize::from(offset);
         self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
-        self.put_pointer(item, LinePointer::normal(offset, to_u16(bytes.len())));
+        self.record(item, offset, bytes.len());
+    }
+
+    /// Has a line pointer name the `len` bytes at `offset`, which are an item now.
+    #[inline]
+    fn record(&mut self, item: OffsetNumber, offset: u16, len: usize) {
+        self.put_pointer(item, LinePointer::normal(offset, to_u16(len)));
         let lower = self.header().lower().max(to_u16(pointer_offset(item) + LinePointer::LEN));
         let header = self.header_mut();
         header.lower.set(lower);

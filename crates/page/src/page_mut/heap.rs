@@ -69,6 +69,35 @@ impl PageMut<'_> {
         Ok(tid)
     }
 
+    /// Inserts a tuple of `len` bytes that `fill` writes in its place, for a tuple that is not in memory
+    /// as one piece: what [`insert_tuple`](Self::insert_tuple) does, with one copy less. `fill` is
+    /// handed whatever the page held there before and writes all of it; only then does the header name
+    /// the tuple's place. It is not called when there is no room.
+    ///
+    /// # Errors
+    /// Those of [`add_tuple`](Self::add_tuple).
+    pub fn insert_tuple_with(
+        &mut self,
+        block: BlockNumber,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<ItemPointer, PageError> {
+        self.expect_heap()?;
+        let hinted = self.header().flags().contains(PageFlags::HAS_FREE_LINES);
+        let reused = if hinted { self.page().reusable_item() } else { None };
+        let item = reused.unwrap_or(OffsetNumber::new(self.item_count() + 1));
+        let offset = self.tuple_room(item, len)?;
+        fill(&mut self.bytes[usize::from(offset)..usize::from(offset) + len]);
+        self.record(item, offset, len);
+        if hinted && reused.is_none() {
+            self.set_flags(PageFlags::HAS_FREE_LINES, false);
+        }
+        let tid = ItemPointer::new(block, item);
+        self.tuple_mut(item)?.header_mut().set_ctid(tid);
+        self.set_flags(PageFlags::ALL_VISIBLE, false);
+        Ok(tid)
+    }
+
     /// Marks the tuple at `tid`, in this page, as deleted by command `cid` of transaction `xmax`.
     /// Its bytes stay until the page is pruned, of which the page remembers the oldest chance.
     ///
@@ -158,18 +187,24 @@ impl PageMut<'_> {
     /// Writes a tuple as `item`, which is unused or the next there would be.
     #[inline]
     fn store_tuple(&mut self, item: OffsetNumber, tuple: &[u8]) -> Result<(), PageError> {
+        let offset = self.tuple_room(item, tuple.len())?;
+        self.store(item, offset, tuple);
+        Ok(())
+    }
+
+    /// Where a tuple of `len` bytes goes as `item`, if it may.
+    #[inline]
+    fn tuple_room(&self, item: OffsetNumber, len: usize) -> Result<u16, PageError> {
         let limit = Page::max_heap_items(self.block_size);
         if item.get() > limit {
             return Err(PageError::ItemLimit { item: item.get(), limit });
         }
         let needed = TupleHeader::MIN_TUPLE_LEN;
-        if tuple.len() < usize::from(needed) {
-            let len = super::to_u16(tuple.len());
+        if len < usize::from(needed) {
+            let len = super::to_u16(len);
             return Err(PageError::ItemTooShort { item: item.get(), len, needed });
         }
-        let offset = self.room(tuple.len(), usize::from(item.get() > self.item_count()))?;
-        self.store(item, offset, tuple);
-        Ok(())
+        self.room(len, usize::from(item.get() > self.item_count()))
     }
 
     #[inline]
