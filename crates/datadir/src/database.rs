@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use pgtoast_base::{Oid, Xid};
+use pgtoast_toast::{Detoaster, ValueIdWidth};
 
 use crate::attributes::Attributes;
 use crate::catalog::{self, Field, PG_ATTRIBUTE, PG_CLASS, PG_INDEX, PG_NAMESPACE, PG_TYPE};
@@ -10,7 +11,8 @@ use crate::directory::no_columns;
 use crate::problems::Problems;
 use crate::{
     Columns, DataDirectory, DatabaseEntry, DatadirError, Filenode, Folder, Fork, Index,
-    Persistence, Relation, RelationFork, RelationKind, RelationMap, Table, Tablespace, Type,
+    Persistence, Relation, RelationFork, RelationKind, RelationMap, Table, Tablespace, ToastChunks,
+    Type,
 };
 
 /// A database: its relations, their columns, types and indexes, as a new session would find them.
@@ -216,6 +218,35 @@ impl Database {
         let no_file = DatadirError::RelationWithoutFile { relation: relation.oid };
         let (folder, filenode) = relation.files.ok_or(no_file)?;
         self.table_at(folder, filenode, columns)
+    }
+
+    /// The long values of a table, or of a TOAST relation itself: [`Detoaster`] reads any stored datum
+    /// of the table's columns. It takes about `memory_bytes` to find its way; see [`ToastChunks`].
+    ///
+    /// A table without a TOAST relation has a detoaster too, which reads what lies in the rows.
+    ///
+    /// # Errors
+    /// Those of [`table`](Self::table), about the TOAST relation;
+    /// [`DatadirError::RelationMissing`] if the catalog lacks that.
+    pub fn detoaster(
+        &self,
+        relation: &Relation,
+        memory_bytes: usize,
+    ) -> Result<Detoaster<ToastChunks>, DatadirError> {
+        let control = self.directory.control();
+        let toast = match relation.kind {
+            RelationKind::Toast => Some(relation.oid),
+            _ => relation.toast_relation,
+        };
+        let Some(oid) = toast else {
+            let chunk_size = control.chunk_size(ValueIdWidth::Oid);
+            return Ok(Detoaster::new(ToastChunks::none(), chunk_size));
+        };
+        let missing = DatadirError::RelationMissing { relation: oid };
+        let table = self.table(self.relation(oid).ok_or(missing)?)?;
+        let chunks = ToastChunks::new(table, Some(oid), memory_bytes);
+        let chunk_size = control.chunk_size(chunks.width());
+        Ok(Detoaster::new(chunks, chunk_size))
     }
 
     fn fork_at(

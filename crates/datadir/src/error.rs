@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 
 use pgtoast_base::{BlockNumber, ItemPointer, Oid};
 use pgtoast_page::{PageError, TupleError};
+use pgtoast_toast::ToastError;
 
 use crate::{DataFile, Folder, Slru};
 
@@ -20,6 +21,8 @@ pub enum DatadirError {
     CatalogColumn { file: DataFile, column: &'static str },
     /// A catalog has no file that could be read.
     CatalogMissing { catalog: Oid },
+    /// A row of a TOAST relation is no chunk; `error` says which.
+    Chunk { file: DataFile, error: ToastError },
     /// The catalog lacks column `column` of the relation.
     ColumnMissing { relation: Oid, column: u16 },
     /// A column's text at byte `offset` of the specification is no column.
@@ -48,6 +51,8 @@ pub enum DatadirError {
     Page { file: DataFile, block: BlockNumber, error: PageError },
     /// The state file of a prepared transaction says `found` in a field.
     PreparedField { file: DataFile, field: &'static str, found: u64 },
+    /// No relation of that id is in the catalog.
+    RelationMissing { relation: Oid },
     /// The relation has no file of its own: a view, a partitioned table, or temporary.
     RelationWithoutFile { relation: Oid },
     /// The segment is longer than segments are.
@@ -57,6 +62,8 @@ pub enum DatadirError {
     /// What became of `id`, a transaction or a multixact, is in a file or in a part of it that is not
     /// there.
     StatusMissing { log: Slru, id: u32, file: DataFile },
+    /// A pointer leads to another TOAST relation, `found`, than the table's own.
+    ToastRelation { expected: Oid, found: Oid },
     /// The tuple is broken.
     Tuple { file: DataFile, tid: ItemPointer, error: TupleError },
     /// The release is none that this crate knows.
@@ -73,6 +80,7 @@ impl fmt::Display for DatadirError {
                 write!(f, "{file}: the catalog has no usable column {column}")
             }
             Self::CatalogMissing { catalog } => write!(f, "no file of catalog {catalog}"),
+            Self::Chunk { file, error } => write!(f, "{file}: {error}"),
             Self::ColumnMissing { relation, column } => {
                 write!(f, "relation {relation}: the catalog lacks column {column}")
             }
@@ -104,6 +112,7 @@ impl fmt::Display for DatadirError {
                 write!(f, "multixact {multi}: members from {start} to {end}")
             }
             Self::Page { file, block, error } => write!(f, "{file}: block {block}: {error}"),
+            Self::RelationMissing { relation } => write!(f, "no relation {relation}"),
             Self::RelationWithoutFile { relation } => {
                 write!(f, "relation {relation} has no file of its own")
             }
@@ -120,6 +129,9 @@ impl fmt::Display for DatadirError {
                 };
                 write!(f, "{file}: nothing there about {what} {id}")
             }
+            Self::ToastRelation { expected, found } => {
+                write!(f, "pointer into TOAST relation {found}, expected {expected}")
+            }
             Self::Tuple { file, tid, error } => write!(f, "{file}: tuple {tid}: {error}"),
             Self::Version { control_version, catalog_version } => write!(
                 f,
@@ -134,6 +146,7 @@ impl fmt::Display for DatadirError {
 impl core::error::Error for DatadirError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
+            Self::Chunk { error, .. } => Some(error),
             Self::Page { error, .. } => Some(error),
             Self::Tuple { error, .. } => Some(error),
             _ => None,

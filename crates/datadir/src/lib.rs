@@ -22,6 +22,7 @@ mod relation_map;
 mod slru_pages;
 mod source;
 mod table;
+mod toast_chunks;
 mod transactions;
 
 pub use columns::{Column, Columns};
@@ -40,4 +41,5 @@ pub use relation_fork::{Blocks, Geometry, RelationFork};
 pub use relation_map::RelationMap;
 pub use source::Source;
 pub use table::{Row, Rows, Table};
+pub use toast_chunks::ToastChunks;
 pub use transactions::{MemberStatus, MultiXactMember, StatusReader, Transactions};

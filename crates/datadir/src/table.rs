@@ -96,7 +96,12 @@ impl Table {
         Ok(Some(Row { tid, tuple }))
     }
 
-    fn page<'p>(&self, block: BlockNumber, bytes: &'p [u8]) -> Result<Page<'p>, DatadirError> {
+    /// The bytes of a block as a page that a server would accept.
+    pub(crate) fn page<'p>(
+        &self,
+        block: BlockNumber,
+        bytes: &'p [u8],
+    ) -> Result<Page<'p>, DatadirError> {
         let verified = Page::parse(bytes, self.fork.block_size()).and_then(|page| {
             if self.has_checksums {
                 page.verify_checksum(block)?;

@@ -199,6 +199,15 @@ impl StatusReader<'_> {
         self.sound(tuple.vacuum_state(self.transactions.horizon, self))
     }
 
+    /// Whether a chunk of a value may be read by whoever may see the value's row.
+    ///
+    /// # Errors
+    /// As [`is_visible`](Self::is_visible).
+    #[inline]
+    pub fn is_toast_visible(&self, tuple: &TupleHeader) -> Result<bool, DatadirError> {
+        self.sound(tuple.is_toast_visible(self))
+    }
+
     /// What a new session would take for over: everything up to the newest transaction there is.
     fn snapshot(&self, tuple: &TupleHeader) -> Snapshot<'static> {
         let end = if self.transactions.log.is_some() {

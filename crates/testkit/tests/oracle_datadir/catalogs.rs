@@ -6,6 +6,8 @@ use pgtoast_datadir::{Column, Database, Fork, Relation};
 use pgtoast_testkit::postgres::Client;
 use pgtoast_varlena::CompressionMethod;
 
+use crate::values::ColumnValues;
+
 /// One line of text for each thing.
 pub(crate) struct Catalogs {
     relations: Vec<String>,
@@ -14,6 +16,7 @@ pub(crate) struct Catalogs {
     indexes: Vec<String>,
     rows: Vec<String>,
     files: Vec<String>,
+    values: Vec<ColumnValues>,
 }
 
 /// How much was compared.
@@ -23,12 +26,19 @@ pub(crate) struct Counts {
     relations: usize,
     columns: usize,
     rows: u64,
+    pub(crate) values: u64,
+    pub(crate) out_of_line: u64,
+    pub(crate) missing: u64,
 }
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { databases, relations, columns, rows } = self;
-        write!(f, "{databases} databases, {relations} relations, {columns} columns, {rows} rows")
+        let Self { databases, relations, columns, rows, values, out_of_line, missing } = self;
+        write!(
+            f,
+            "{databases} databases, {relations} relations, {columns} columns, {rows} rows, {values} values \
+             ({out_of_line} out of line, {missing} missing)"
+        )
     }
 }
 
@@ -78,7 +88,8 @@ impl Catalogs {
                  pg_relation_size(c.oid, 'vm'), pg_relation_size(c.oid, 'init')) \
              FROM pg_class c WHERE relkind IN ('r', 'i', 'S', 't', 'm')",
         )?;
-        Ok(Self { relations, columns, types, indexes, rows, files })
+        let values = crate::values::ask(client)?;
+        Ok(Self { relations, columns, types, indexes, rows, files, values })
     }
 
     pub(crate) fn compare(&self, database: &Database, counts: &mut Counts) -> Result<()> {
@@ -124,6 +135,7 @@ impl Catalogs {
             files.push(line);
         }
         same("sizes of files", &mut files, &self.files)?;
+        crate::values::compare(database, &self.values, counts)?;
         counts.databases += 1;
         counts.relations += relations.len();
         counts.columns += columns.len();

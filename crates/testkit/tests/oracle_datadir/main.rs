@@ -11,6 +11,7 @@ use pgtoast_testkit::{Server, ServerOptions, Survey, report};
 
 mod catalogs;
 mod scenario;
+mod values;
 
 const TEST: &str = "a_stopped_cluster_reads_as_sql_did";
 
@@ -125,6 +126,7 @@ impl Expected {
             ensure!(database.problems().is_empty(), "{name}: {:?}", database.problems());
             catalogs.compare(&database, &mut counts).with_context(|| name.clone())?;
         }
+        ensure!(counts.out_of_line > 1500 && counts.missing > 300, "{counts}");
         let count = |fate| self.fates.iter().filter(|(_, one)| *one == fate).count();
         for fate in [XidStatus::Committed, XidStatus::Aborted, XidStatus::InProgress] {
             ensure!(count(fate) > 0, "no transaction is {fate:?}");

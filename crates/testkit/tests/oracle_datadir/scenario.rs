@@ -40,6 +40,17 @@ pub(crate) fn run(server: &Server) -> Result<()> {
     client.batch_execute(
         "INSERT INTO away SELECT g, repeat(md5(g::text), 300) FROM generate_series(1, 100) g",
     )?;
+    client.batch_execute(
+        "CREATE TABLE plain_long (id int4, data text);
+         ALTER TABLE plain_long ALTER data SET STORAGE EXTERNAL;
+         INSERT INTO plain_long SELECT g, repeat(md5(g::text), 80 + g % 200) FROM generate_series(1, 900) g;
+         DELETE FROM plain_long WHERE id % 3 = 0",
+    )?;
+    client.batch_execute("VACUUM plain_long")?;
+    // These chunks fill the holes, so some values go up and down in the file.
+    client.batch_execute(
+        "INSERT INTO plain_long SELECT g, repeat(md5(g::text), 500) FROM generate_series(1, 100) g",
+    )?;
     locks(server)?;
     each(&mut client, PREPARED)?;
     // An aborted transaction that changed the catalogs, at the very end.
