@@ -1,0 +1,394 @@
+//! Chunks of one size.
+//!
+//! ```text
+//! byte 0          8      16           24     28       32                       on a 64-bit machine
+//!      | previous | next | first free | free | unused | ...  chunk header, chunk | ... | never used |
+//!
+//! lists, by how many chunks of a block are free:    none | up to a half | more | all: a few are kept
+//! ```
+//! Chunks come from the blocks that are fullest, so that the others become empty. Source: `slab.c`
+//! (REL_18; in 15 there is a list for each number of free chunks).
+use alloc::boxed::Box;
+use core::cell::Cell;
+use core::ptr::NonNull;
+
+use super::{BlockList, BlockRef, ChunkHeader, Engine, Header, Links, sanitizer, wipe};
+use crate::sizes::maxalign;
+use crate::{Account, BlockSizes, Headers, MemoryError, Release};
+
+/// The kind of context for many chunks of one size.
+#[derive(Debug)]
+pub struct Slab {
+    account: Account,
+    headers: Headers,
+    /// The largest request.
+    chunk_size: usize,
+    /// A chunk with its header.
+    full_bytes: usize,
+    block_bytes: usize,
+    chunks_per_block: u32,
+    /// Shifts a number of free chunks, rounded up, to the number of its list.
+    shift: u32,
+    /// The lists of 16 and later: none free, a few, more.
+    few: [BlockList<SlabHeader>; 3],
+    /// Those of 15, one for each number of free chunks; empty otherwise.
+    each: Box<[BlockList<SlabHeader>]>,
+    /// The list with the fullest blocks that have room; 0 if there are none.
+    fullest: Cell<usize>,
+    empty: BlockList<SlabHeader>,
+    kept_empty: usize,
+}
+
+// SAFETY: its pointers lead to blocks that are its own, and no two threads have it at once.
+unsafe impl Send for Slab {}
+
+#[repr(C)]
+#[derive(Debug)]
+struct SlabHeader {
+    links: Links<Self>,
+    first_free: Option<NonNull<u8>>,
+    free: u32,
+    unused: u32,
+}
+
+// SAFETY: as it is declared.
+unsafe impl Header for SlabHeader {}
+
+const _: () = assert!(size_of::<SlabHeader>() <= 32);
+
+impl BlockRef<SlabHeader> {
+    #[inline]
+    fn first_free(self) -> Option<NonNull<u8>> {
+        // SAFETY: a live block has a header, which nobody has a reference to.
+        unsafe { (*self.0.as_ptr()).first_free }
+    }
+
+    #[inline]
+    fn set_first_free(self, chunk: Option<NonNull<u8>>) {
+        // SAFETY: as for `first_free`.
+        unsafe { (*self.0.as_ptr()).first_free = chunk };
+    }
+
+    #[inline]
+    fn free(self) -> u32 {
+        // SAFETY: as for `first_free`.
+        unsafe { (*self.0.as_ptr()).free }
+    }
+
+    #[inline]
+    fn set_free(self, free: u32) {
+        // SAFETY: as for `first_free`.
+        unsafe { (*self.0.as_ptr()).free = free };
+    }
+
+    #[inline]
+    fn unused(self) -> u32 {
+        // SAFETY: as for `first_free`.
+        unsafe { (*self.0.as_ptr()).unused }
+    }
+
+    #[inline]
+    fn set_unused(self, unused: u32) {
+        // SAFETY: as for `first_free`.
+        unsafe { (*self.0.as_ptr()).unused = unused };
+    }
+}
+
+impl Slab {
+    /// Bytes of the header, which may be less than this one takes.
+    fn header_bytes(headers: Headers) -> usize {
+        headers.block.max(maxalign(size_of::<SlabHeader>()))
+    }
+
+    /// Chunks of a block, by the header that the release has.
+    pub(crate) fn chunks_per_block(
+        release: Release,
+        block_bytes: usize,
+        chunk_size: usize,
+    ) -> Result<u32, MemoryError> {
+        let shape = MemoryError::SlabShape { chunk: chunk_size, block: block_bytes };
+        if chunk_size > BlockSizes::LARGEST
+            || block_bytes > BlockSizes::LARGEST
+            || !block_bytes.is_multiple_of(8)
+        {
+            return Err(shape);
+        }
+        let headers = release.slab(0);
+        let full = headers.chunk + maxalign(chunk_size.max(1));
+        let room = block_bytes.checked_sub(Self::header_bytes(headers)).ok_or(shape)?;
+        u32::try_from(room / full).ok().filter(|count| *count > 0).ok_or(shape)
+    }
+
+    pub(crate) fn create(
+        account: Account,
+        block_bytes: usize,
+        chunk_size: usize,
+    ) -> Result<Self, MemoryError> {
+        let release = account.release();
+        let chunks_per_block = Self::chunks_per_block(release, block_bytes, chunk_size)?;
+        let headers = release.slab(chunks_per_block as usize);
+        let each = if release == Release::V15 { chunks_per_block as usize + 1 } else { 0 };
+        let mut shift = 0;
+        while chunks_per_block >> shift >= 2 {
+            shift += 1;
+        }
+        account.tally().uncounted.set(headers.context);
+        Ok(Self {
+            headers,
+            chunk_size,
+            full_bytes: headers.chunk + maxalign(chunk_size.max(1)),
+            block_bytes,
+            chunks_per_block,
+            shift,
+            few: [const { BlockList::new() }; 3],
+            each: (0..each).map(|_| BlockList::new()).collect(),
+            fullest: Cell::new(0),
+            empty: BlockList::new(),
+            kept_empty: release.slab_keeps(),
+            account,
+        })
+    }
+
+    /// The size of the largest request.
+    pub(crate) fn chunk_size(&self) -> usize {
+        self.chunk_size
+    }
+
+    fn lists(&self) -> &[BlockList<SlabHeader>] {
+        if self.each.is_empty() { &self.few } else { &self.each }
+    }
+
+    /// The list for blocks with so many free chunks.
+    #[inline]
+    fn list_of(&self, free: u32) -> usize {
+        if self.each.is_empty() {
+            ((free + (1 << self.shift) - 1) >> self.shift) as usize
+        } else {
+            free as usize
+        }
+    }
+
+    fn look_for_fullest(&self) {
+        let has_room = |list: &usize| self.lists()[*list].first().is_some();
+        self.fullest.set((1..self.lists().len()).find(has_room).unwrap_or(0));
+    }
+
+    /// Goes from one list to another, if the change in its free chunks asks for it.
+    #[inline]
+    fn sort_in(&self, block: BlockRef<SlabHeader>, before: u32) {
+        let (from, to) = (self.list_of(before), self.list_of(block.free()));
+        if from != to {
+            self.move_between_lists(block, from, to);
+        }
+    }
+
+    #[inline(never)]
+    fn move_between_lists(&self, block: BlockRef<SlabHeader>, from: usize, to: usize) {
+        self.lists()[from].remove(block);
+        self.lists()[to].push(block);
+        self.look_for_fullest();
+    }
+
+    /// Bytes of all chunks of a block.
+    fn chunk_bytes(&self) -> usize {
+        self.chunks_per_block as usize * self.full_bytes
+    }
+
+    /// Keeps a block that is in no list, and whose chunks are all free or not reached any more. What an
+    /// empty block has is counted among the tails, not the free chunks.
+    fn keep(&self, block: BlockRef<SlabHeader>) {
+        let tally = self.account.tally();
+        tally.empty.add(1);
+        tally.tails.add(self.chunk_bytes());
+        tally.freed_chunks.subtract(block.free() as usize);
+        tally.freed_bytes.subtract(block.free() as usize * self.full_bytes);
+        block.set_free(self.chunks_per_block);
+        self.empty.push(block);
+    }
+
+    /// A block that was kept; it is in no list.
+    fn take_kept(&self) -> Option<BlockRef<SlabHeader>> {
+        let block = self.empty.pop()?;
+        let tally = self.account.tally();
+        tally.empty.subtract(1);
+        tally.tails.subtract(self.chunk_bytes());
+        tally.freed_chunks.add(self.chunks_per_block as usize);
+        tally.freed_bytes.add(self.chunk_bytes());
+        Some(block)
+    }
+
+    /// A block with room, which is in its list: one that was kept, or a new one.
+    #[cold]
+    #[inline(never)]
+    fn add_block(&self) -> Result<BlockRef<SlabHeader>, MemoryError> {
+        let block = match self.take_kept() {
+            Some(kept) => kept,
+            None => self.new_block()?,
+        };
+        let list = self.list_of(self.chunks_per_block);
+        self.lists()[list].push(block);
+        self.look_for_fullest();
+        Ok(block)
+    }
+
+    fn new_block(&self) -> Result<BlockRef<SlabHeader>, MemoryError> {
+        let header = SlabHeader {
+            links: Links { previous: None, next: None },
+            first_free: None,
+            free: self.chunks_per_block,
+            unused: self.chunks_per_block,
+        };
+        let block = BlockRef::acquire_with(&self.account, self.block_bytes, header)?;
+        let tally = self.account.tally();
+        tally.blocks.add(1);
+        tally.overhead.add(self.block_bytes - self.chunk_bytes());
+        tally.freed_chunks.add(self.chunks_per_block as usize);
+        tally.freed_bytes.add(self.chunk_bytes());
+        // SAFETY: the block has so many bytes after its header.
+        let first = unsafe { block.at(self.block_bytes - self.chunk_bytes()) };
+        sanitizer::poison(first, self.chunk_bytes());
+        Ok(block)
+    }
+
+    /// Gives a block back that is in no list, and whose chunks are all free or not reached any more.
+    fn release(&self, block: BlockRef<SlabHeader>) {
+        let tally = self.account.tally();
+        tally.blocks.subtract(1);
+        tally.overhead.subtract(self.block_bytes - self.chunk_bytes());
+        tally.freed_chunks.subtract(block.free() as usize);
+        tally.freed_bytes.subtract(block.free() as usize * self.full_bytes);
+        // SAFETY: all blocks have this size; the caller has taken it out of its list, and its chunks are
+        // free or not reached any more.
+        unsafe { block.release_sized(&self.account, self.block_bytes) };
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn block_is_empty(&self, block: BlockRef<SlabHeader>, before: u32) {
+        self.lists()[self.list_of(before)].remove(block);
+        self.look_for_fullest();
+        if self.account.tally().empty.get() < self.kept_empty {
+            self.keep(block);
+        } else {
+            self.release(block);
+        }
+    }
+}
+
+// SAFETY: a chunk is either the next that was never used in its block or one that was freed; all have the
+// largest request's size, rounded up, in blocks that are aligned to 8. Blocks stay as long as they have
+// chunks, and do not move with the engine.
+unsafe impl Engine for Slab {
+    const REDIRECTS: bool = true;
+
+    fn account(&self) -> &Account {
+        &self.account
+    }
+
+    #[inline]
+    fn allocate(&self, size: usize) -> Result<NonNull<u8>, MemoryError> {
+        if size > self.chunk_size {
+            return Err(MemoryError::TooLarge { requested: size, limit: self.chunk_size });
+        }
+        let block = match self.lists()[self.fullest.get()].first() {
+            Some(block) if self.fullest.get() != 0 => block,
+            _ => self.add_block()?,
+        };
+        let chunk = if let Some(chunk) = block.first_free() {
+            sanitizer::unpoison(chunk, self.chunk_size);
+            // SAFETY: a free chunk is the context's and holds what `free` wrote.
+            block.set_first_free(unsafe { chunk.cast::<Option<NonNull<u8>>>().read() });
+            chunk
+        } else {
+            let from_end = block.unused() as usize * self.full_bytes;
+            block.set_unused(block.unused() - 1);
+            let distance = self.block_bytes - from_end + self.headers.chunk;
+            // SAFETY: so many chunks at the end of the block were never used.
+            let chunk = unsafe { block.at(distance) };
+            sanitizer::unpoison(chunk, self.full_bytes - self.headers.chunk);
+            // SAFETY: the chunk's header is before it.
+            let header = unsafe { chunk.sub(self.headers.chunk) };
+            sanitizer::unpoison(header, self.headers.chunk);
+            // SAFETY: the same.
+            unsafe { ChunkHeader::new(ChunkHeader::SLAB, 0, distance).put_before(chunk) };
+            chunk
+        };
+        let before = block.free();
+        block.set_free(before - 1);
+        self.sort_in(block, before);
+        let tally = self.account.tally();
+        tally.freed_chunks.subtract(1);
+        tally.freed_bytes.subtract(self.full_bytes);
+        Ok(chunk)
+    }
+
+    #[inline]
+    unsafe fn free(&self, chunk: NonNull<u8>, _size: usize) {
+        // SAFETY: the chunk is live.
+        let header = unsafe { ChunkHeader::before(chunk) };
+        debug_assert_eq!(header.id(), ChunkHeader::SLAB, "not a chunk of a Slab");
+        // SAFETY: the chunk begins that far into its block.
+        let block = BlockRef::<SlabHeader>(unsafe { chunk.sub(header.distance()) }.cast());
+        let bytes = self.full_bytes - self.headers.chunk;
+        // SAFETY: it has so many bytes, and is the context's from here on.
+        unsafe { wipe(chunk, bytes) };
+        sanitizer::unpoison(chunk, 8);
+        // SAFETY: the same; it is aligned and of at least 8 bytes.
+        unsafe { chunk.cast::<Option<NonNull<u8>>>().write(block.first_free()) };
+        sanitizer::poison(chunk, bytes);
+        block.set_first_free(Some(chunk));
+        let before = block.free();
+        block.set_free(before + 1);
+        let tally = self.account.tally();
+        tally.freed_chunks.add(1);
+        tally.freed_bytes.add(self.full_bytes);
+        if before + 1 == self.chunks_per_block {
+            self.block_is_empty(block, before);
+        } else {
+            self.sort_in(block, before);
+        }
+    }
+
+    unsafe fn resize(
+        &self,
+        chunk: NonNull<u8>,
+        _old: usize,
+        new: usize,
+    ) -> Result<Option<NonNull<u8>>, MemoryError> {
+        if new > self.chunk_size {
+            return Err(MemoryError::TooLarge { requested: new, limit: self.chunk_size });
+        }
+        Ok(Some(chunk))
+    }
+
+    fn reset(&mut self, keep_bytes: usize) {
+        let keep = keep_bytes / self.block_bytes;
+        let kept = BlockList::new();
+        let mut count = 0;
+        while let Some(block) = self.take_kept() {
+            self.lists()[self.list_of(block.free())].push(block);
+        }
+        for list in self.lists() {
+            while let Some(block) = list.pop() {
+                if count < keep {
+                    count += 1;
+                    kept.push(block);
+                } else {
+                    self.release(block);
+                }
+            }
+        }
+        while let Some(block) = kept.pop() {
+            self.keep(block);
+            block.set_first_free(None);
+            block.set_unused(self.chunks_per_block);
+        }
+        self.fullest.set(0);
+    }
+}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        self.reset(0);
+    }
+}

@@ -1,0 +1,130 @@
+//! The same requests take the same blocks as on a server.
+//!
+//! The two lines are from a mail on the development list, about ten million rows of three integers: a
+//! tuple's request is 57 to 64 bytes. Source: `generation.c` (REL_17).
+use pgtoast_memctx::twin::{TwinAllocSet, TwinBump, TwinFigures, TwinGeneration};
+use pgtoast_memctx::{BlockSizes, Release, root};
+
+const ROWS: usize = 10_000_000;
+
+#[test]
+fn ten_million_small_chunks_take_the_blocks_that_a_server_reported() {
+    for (block, total, blocks, free) in
+        [(8 << 10, 724_959_232, 88_496, 3_328), (8 << 20, 721_420_288, 86, 1_415_344)]
+    {
+        for size in [57, 64] {
+            let mut twin = TwinGeneration::new(Release::V17, BlockSizes::fixed(block));
+            for _ in 0..ROWS {
+                twin.allocate(size);
+            }
+            let figures = twin.figures();
+            assert_eq!((figures.blocks, figures.free_bytes), (blocks, free), "{block}");
+            assert_eq!(
+                figures.mem_allocated,
+                total - 128,
+                "the context's own structure is left out"
+            );
+        }
+    }
+}
+
+/// The line itself, from chunks that are really there; a thousandth of them, and with
+/// `PGTOAST_MEMCTX_ROWS=10000000` all.
+#[test]
+fn statistics_print_the_line_that_a_server_printed() {
+    let rows = std::env::var("PGTOAST_MEMCTX_ROWS").map_or(10_000, |rows| rows.parse().unwrap());
+    for (block, full) in [
+        (
+            8 << 10,
+            "Tuples: 724959232 total in 88496 blocks (10000000 chunks); 3328 free (0 chunks); \
+             724955904 used\n\
+             Grand total: 724959232 bytes in 88496 blocks; 3328 free (0 chunks); 724955904 used\n",
+        ),
+        (
+            8 << 20,
+            "Tuples: 721420288 total in 86 blocks (10000000 chunks); 1415344 free (0 chunks); \
+             720004944 used\n\
+             Grand total: 721420288 bytes in 86 blocks; 1415344 free (0 chunks); 720004944 used\n",
+        ),
+    ] {
+        let tuples =
+            root("Tuples").release(Release::V17).generation(BlockSizes::fixed(block)).unwrap();
+        let mut twin = TwinGeneration::new(Release::V17, BlockSizes::fixed(block));
+        for row in 0..rows {
+            let _ = tuples.take(&[u8::try_from(row % 251).unwrap(); 64]).unwrap();
+            twin.allocate(64);
+        }
+        let TwinFigures { mem_allocated, blocks, free_bytes } = twin.figures();
+        let line = format!(
+            "{} total in {blocks} blocks ({rows} chunks); {free_bytes} free (0 chunks); {} used",
+            mem_allocated + 128,
+            mem_allocated + 128 - free_bytes,
+        );
+        assert_eq!(tuples.stats().to_string(), line);
+        if rows == ROWS {
+            assert_eq!(tuples.account().statistics(), full);
+        }
+    }
+}
+
+/// Three million rows of one integer on release 15, whose chunk header has 24 bytes.
+#[test]
+fn release_15_spends_24_bytes_a_chunk() {
+    let mut twin = TwinGeneration::new(Release::V15, BlockSizes::fixed(8 << 10));
+    (0..3_000_000).for_each(|_| {
+        twin.allocate(76);
+    });
+    let figures = twin.figures();
+    assert_eq!((figures.blocks, figures.free_bytes), (38_462, 1_234_376));
+}
+
+/// What live servers say of the context that each backend makes and never uses but for its first block.
+#[test]
+fn an_empty_alloc_set_has_what_a_server_says_of_it() {
+    for (release, free, used) in [
+        (Release::V15, 7928, 264),
+        (Release::V16, 7928, 264),
+        (Release::V17, 7952, 240),
+        (Release::V18, 7952, 240),
+    ] {
+        let sizes = BlockSizes::fixed(8 << 10);
+        let context = root("ErrorContext").release(release).alloc_set(sizes).unwrap();
+        let expected = format!("8192 total in 1 blocks; {free} free (0 chunks); {used} used");
+        assert_eq!(context.stats().to_string(), expected, "{release:?}");
+    }
+}
+
+#[test]
+fn a_slab_has_the_chunks_per_block_of_its_release() {
+    for (release, chunks) in [(Release::V15, 85_usize), (Release::V16, 92), (Release::V18, 92)] {
+        let slab = root("Change").release(release).slab(8192, 80).unwrap();
+        assert_eq!(slab.mem_allocated(), 0, "nothing is had before the first chunk");
+        for count in 1..=2 * chunks {
+            let _ = slab.take(&[1; 80]).unwrap();
+            assert_eq!(slab.mem_allocated(), 8192 * count.div_ceil(chunks), "{release:?} {count}");
+        }
+    }
+}
+
+#[test]
+fn twins_and_contexts_agree_on_growing_blocks() {
+    let sizes = BlockSizes::DEFAULT;
+    for release in [Release::V15, Release::V17, Release::Ours] {
+        let set = root("set").release(release).alloc_set(sizes).unwrap();
+        let bump = root("bump").release(release).bump(sizes).unwrap();
+        let mut twins = (TwinAllocSet::new(release, sizes), TwinBump::new(release, sizes));
+        for size in (0..4000_usize).map(|at| at * at % 9_001) {
+            let _ = set.take(&vec![1; size]).unwrap();
+            let _ = bump.take(&vec![1; size]).unwrap();
+            twins.0.allocate(size);
+            twins.1.allocate(size);
+            for (stats, figures, allocated) in [
+                (set.stats(), twins.0.figures(), set.mem_allocated()),
+                (bump.stats(), twins.1.figures(), bump.mem_allocated()),
+            ] {
+                assert_eq!((stats.blocks, stats.free_bytes), (figures.blocks, figures.free_bytes));
+                assert_eq!(allocated, figures.mem_allocated);
+            }
+        }
+    }
+}
