@@ -79,21 +79,19 @@ const fn slot_of(four: [i16; 4], shift: u32) -> u16 {
     first.wrapping_add(second).wrapping_add(third).wrapping_add(fourth) >> shift
 }
 
-/// The most slots there can be.
-pub(crate) const SLOTS: usize = 1 << 14;
-
 /// How a value's positions are sorted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sorting {
     sign: CharSign,
     /// One less than the buckets that PostgreSQL takes for a value of this length.
     bucket_mask: u16,
-    /// Slots are what is left of 16 bits. Where there are few positions, few slots stay in the cache.
+    /// Slots are what is left of 16 bits.
     slot_shift: u32,
 }
 
 impl Sorting {
-    pub(crate) const fn new(source_len: usize, sign: CharSign) -> Self {
+    /// For a value of `source_len` bytes, in a table whose slots are what is left after `slot_shift`.
+    pub(crate) const fn new(source_len: usize, sign: CharSign, slot_shift: u32) -> Self {
         let bucket_mask = match source_len {
             ..128 => 0x1ff,
             128..256 => 0x3ff,
@@ -101,13 +99,26 @@ impl Sorting {
             512..1024 => 0xfff,
             1024.. => 0x1fff,
         };
-        let slot_shift = if source_len < 4096 { 3 } else { 2 };
+        // Where there are few positions, few slots stay in the cache.
+        let slot_shift = if source_len < 4096 && slot_shift < 3 { 3 } else { slot_shift };
         Self { sign, bucket_mask, slot_shift }
     }
 
     /// The slot of four bytes.
     pub(crate) fn slot(self, four: [u8; 4]) -> u16 {
         slot_of(four.map(|byte| self.sign.widen(byte) as i16), self.slot_shift)
+    }
+
+    /// PostgreSQL's bucket of the position that these bytes start at: of four bytes, or of the first
+    /// alone where fewer are left. `bytes` must not be empty.
+    pub(crate) fn bucket(self, bytes: &[u8]) -> u16 {
+        let char = |byte| self.sign.widen(byte) as i16;
+        let full = match *bytes {
+            [a, b, c, d, ..] => full_bucket([a, b, c, d].map(char)),
+            [a, ..] => char(a).cast_unsigned(),
+            [] => 0,
+        };
+        full & self.bucket_mask
     }
 
     /// The fourth byte that puts four bytes into the bucket of the first one alone, if there is one.

@@ -26,19 +26,20 @@
 //!   value, and a search stops at the start of its own.
 //! - **Hashes by the block**, for positions side by side.
 //!
-//! A strategy under which matches of less than four bytes can end a search goes to the naive compressor:
-//! `match_size_drop` of 25 or more does that.
+//! One sort of strategy needs the walk itself: if what is good enough falls below three bytes, so that
+//! positions that share next to nothing end a search. A `match_size_drop` of 34 or more does that, and
+//! searches are short then. `walk` keeps chains of whole buckets for it, in the same tables.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "lengths to 273, distances to 4094, their bytes"
 )]
 use crate::block::{BLOCK, Block, Sorting};
 use crate::format::{DISTANCE_STOP, MATCH_MAX};
-use crate::index::Index;
+use crate::index::{FullIndex, Index};
 use crate::output::Output;
 use crate::strategy::Limits;
 use crate::words::{common_len, eight_bytes, four_bytes};
-use crate::{CharSign, PglzError, Strategy, maximum_output_size, naive};
+use crate::{CharSign, PglzError, Strategy, maximum_output_size, walk};
 
 /// A compressor that keeps its tables from value to value and never clears them.
 ///
@@ -46,11 +47,7 @@ use crate::{CharSign, PglzError, Strategy, maximum_output_size, naive};
 #[derive(Clone, Debug)]
 pub struct Compressor {
     sign: CharSign,
-    index: Index,
-    block: Block,
-    /// The strategy's numbers that `last_ranks` was made for.
-    ranks_for: (u32, u32),
-    last_ranks: [u16; MATCH_MAX + 1],
+    tables: Tables<FullIndex>,
 }
 
 impl Compressor {
@@ -63,13 +60,7 @@ impl Compressor {
     /// A compressor whose bytes are those of a server where `char` is as named.
     #[must_use]
     pub const fn with_char_sign(sign: CharSign) -> Self {
-        Self {
-            sign,
-            index: Index::new(),
-            block: Block::new(),
-            ranks_for: (0, 0),
-            last_ranks: [0; MATCH_MAX + 1],
-        }
+        Self { sign, tables: Tables::new(Index::new()) }
     }
 
     /// Compresses `source` into `target` and says how many bytes the stream has, or `None` where
@@ -90,12 +81,7 @@ impl Compressor {
         strategy: &Strategy,
         target: &mut [u8],
     ) -> Result<Option<usize>, PglzError> {
-        let Some(limits) = strategy.limits(source.len()) else { return Ok(None) };
-        let needed = maximum_output_size(source.len());
-        if target.len() < needed {
-            return Err(PglzError::TargetTooSmall { needed, available: target.len() });
-        }
-        Ok(self.run(source, &limits, target))
+        self.tables.compress(source, strategy, self.sign, target)
     }
 
     /// As [`compress`](Self::compress), into a vector of just the stream's length.
@@ -106,30 +92,7 @@ impl Compressor {
         source: &[u8],
         strategy: &Strategy,
     ) -> Option<alloc::vec::Vec<u8>> {
-        strategy.limits(source.len())?;
-        let mut target = alloc::vec![0; maximum_output_size(source.len())];
-        let len = self.compress(source, strategy, &mut target).ok()??;
-        target.truncate(len);
-        target.shrink_to_fit();
-        Some(target)
-    }
-
-    fn run(&mut self, source: &[u8], limits: &Limits, target: &mut [u8]) -> Option<usize> {
-        let key = (limits.good_match, limits.drop_percent);
-        if self.ranks_for != key {
-            let Some(last_ranks) = limits.last_ranks() else {
-                return naive::run(source, limits, self.sign, target);
-            };
-            (self.last_ranks, self.ranks_for) = (last_ranks, key);
-        }
-        let search = Search {
-            source,
-            last_ranks: &self.last_ranks,
-            good_match: limits.good_match as usize,
-            patient: self.last_ranks[8] == u16::MAX,
-            sorting: Sorting::new(source.len(), self.sign),
-        };
-        search.run(&mut self.index, &mut self.block, limits, target)
+        self.tables.compress_to_vec(source, strategy, self.sign)
     }
 }
 
@@ -142,11 +105,94 @@ impl Default for Compressor {
 /// Compresses `source` as a server does where `char` is signed, x86-64 among them; `None` where it
 /// would keep the value as it is.
 ///
-/// To compress many values keep a [`Compressor`]: this one sets up its tables each time.
+/// To compress many values keep a [`Compressor`]: this one sets up tables each time, though small ones
+/// for a small value.
 #[cfg(feature = "alloc")]
 #[must_use]
 pub fn compress(source: &[u8], strategy: &Strategy) -> Option<alloc::vec::Vec<u8>> {
-    Compressor::new().compress_to_vec(source, strategy)
+    let sign = CharSign::Signed;
+    type Small = Index<{ 1 << 10 }, { 1 << 11 }, 512>;
+    type Medium = Index<{ 1 << 12 }, { 1 << 13 }, 2048>;
+    match source.len() {
+        // PostgreSQL takes more buckets from 512 bytes on.
+        ..512 => Tables::new(Small::new()).compress_to_vec(source, strategy, sign),
+        512..=2048 => Tables::new(Medium::new()).compress_to_vec(source, strategy, sign),
+        _ => Tables::new(FullIndex::new()).compress_to_vec(source, strategy, sign),
+    }
+}
+
+/// What is kept from value to value.
+#[derive(Clone, Debug)]
+struct Tables<I> {
+    index: I,
+    block: Block,
+    /// The strategy's numbers that `last_ranks` was made for.
+    ranks_for: (u32, u32),
+    last_ranks: [u16; MATCH_MAX + 1],
+}
+
+impl<const SLOTS: usize, const BUCKETS: usize, const RING: usize>
+    Tables<Index<SLOTS, BUCKETS, RING>>
+{
+    const fn new(index: Index<SLOTS, BUCKETS, RING>) -> Self {
+        Self { index, block: Block::new(), ranks_for: (0, 0), last_ranks: [0; MATCH_MAX + 1] }
+    }
+
+    fn compress(
+        &mut self,
+        source: &[u8],
+        strategy: &Strategy,
+        sign: CharSign,
+        target: &mut [u8],
+    ) -> Result<Option<usize>, PglzError> {
+        let Some(limits) = strategy.limits(source.len()) else { return Ok(None) };
+        let needed = maximum_output_size(source.len());
+        if target.len() < needed {
+            return Err(PglzError::TargetTooSmall { needed, available: target.len() });
+        }
+        Ok(self.run(source, &limits, sign, target))
+    }
+
+    #[cfg(feature = "alloc")]
+    fn compress_to_vec(
+        &mut self,
+        source: &[u8],
+        strategy: &Strategy,
+        sign: CharSign,
+    ) -> Option<alloc::vec::Vec<u8>> {
+        strategy.limits(source.len())?;
+        let mut target = alloc::vec![0; maximum_output_size(source.len())];
+        let len = self.compress(source, strategy, sign, &mut target).ok()??;
+        target.truncate(len);
+        target.shrink_to_fit();
+        Some(target)
+    }
+
+    fn run(
+        &mut self,
+        source: &[u8],
+        limits: &Limits,
+        sign: CharSign,
+        target: &mut [u8],
+    ) -> Option<usize> {
+        debug_assert!(Index::<SLOTS, BUCKETS, RING>::takes(source.len()));
+        let sorting = Sorting::new(source.len(), sign, Index::<SLOTS, BUCKETS, RING>::SLOT_SHIFT);
+        let key = (limits.good_match, limits.drop_percent);
+        if self.ranks_for != key {
+            let Some(last_ranks) = limits.last_ranks() else {
+                return walk::run(source, limits, sorting, &mut self.index, target);
+            };
+            (self.last_ranks, self.ranks_for) = (last_ranks, key);
+        }
+        let search = Search {
+            source,
+            last_ranks: &self.last_ranks,
+            good_match: limits.good_match as usize,
+            patient: self.last_ranks[8] == u16::MAX,
+            sorting,
+        };
+        search.run(&mut self.index, &mut self.block, limits, target)
+    }
 }
 
 /// One value being compressed.
@@ -160,9 +206,9 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn run(
+    fn run<const SLOTS: usize, const BUCKETS: usize, const RING: usize>(
         &self,
-        index: &mut Index,
+        index: &mut Index<SLOTS, BUCKETS, RING>,
         block: &mut Block,
         limits: &Limits,
         target: &mut [u8],
@@ -188,9 +234,9 @@ impl Search<'_> {
     }
 
     /// All positions that four bytes start from; the position it got to, or `None` if it gave up.
-    fn run_blocks(
+    fn run_blocks<const SLOTS: usize, const BUCKETS: usize, const RING: usize>(
         &self,
-        index: &mut Index,
+        index: &mut Index<SLOTS, BUCKETS, RING>,
         block: &mut Block,
         output: &mut Output<'_>,
     ) -> Option<usize> {
@@ -242,9 +288,9 @@ impl Search<'_> {
 
     /// The match at `at`, first looked for at `distance`.
     #[inline(never)]
-    fn find(
+    fn find<const SLOTS: usize, const BUCKETS: usize, const RING: usize>(
         &self,
-        index: &Index,
+        index: &Index<SLOTS, BUCKETS, RING>,
         at: usize,
         ticket: u16,
         mut distance: usize,
@@ -277,9 +323,9 @@ impl Search<'_> {
 
     /// As `find`, where fewer than eight bytes are left, or for strategies that end a search early.
     #[inline(never)]
-    fn find_plain(
+    fn find_plain<const SLOTS: usize, const BUCKETS: usize, const RING: usize>(
         &self,
-        index: &Index,
+        index: &Index<SLOTS, BUCKETS, RING>,
         at: usize,
         ticket: u16,
         mut distance: usize,
@@ -311,9 +357,9 @@ impl Search<'_> {
 
     /// The longest match of eight bytes or more, the first of which is at `best_distance`.
     #[inline(never)]
-    fn find_long(
+    fn find_long<const SLOTS: usize, const BUCKETS: usize, const RING: usize>(
         &self,
-        index: &Index,
+        index: &Index<SLOTS, BUCKETS, RING>,
         at: usize,
         ticket: u16,
         mut best_distance: usize,
@@ -355,7 +401,11 @@ impl Search<'_> {
     /// The distance of a match for the last three bytes, which are hashed by their first alone.
     ///
     /// Four bytes that start with these three share their bucket for one value of the fourth at most.
-    fn find_last(&self, index: &Index, at: usize) -> Option<usize> {
+    fn find_last<const SLOTS: usize, const BUCKETS: usize, const RING: usize>(
+        &self,
+        index: &Index<SLOTS, BUCKETS, RING>,
+        at: usize,
+    ) -> Option<usize> {
         let &[a, b, c] = self.source.get(at..)? else { return None };
         let bytes = [a, b, c, self.sorting.fourth([a, b, c])?];
         let four = u32::from_le_bytes(bytes);

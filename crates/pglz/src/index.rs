@@ -1,24 +1,25 @@
 //! Which earlier positions start with the same four bytes as a given one, and how many of its bucket
 //! lie between.
 #![expect(clippy::cast_possible_truncation, reason = "tickets and distances are modulo 2^16")]
-use crate::block::SLOTS;
 use crate::format::DISTANCE_STOP;
 
-/// Positions that can be looked back on, rounded up to a power of two.
-const RING: usize = 4096;
-const _: () = assert!(RING > DISTANCE_STOP);
-/// Most buckets that PostgreSQL's table has.
-const BUCKETS: usize = 8192;
 /// Positions entered between two sweeps; tickets wrap at four times as many.
 const SWEEP: u16 = 16384;
 
+/// For a value of any length: 16 384 slots, the most buckets that PostgreSQL's table has, and all
+/// positions that can be looked back on.
+pub(crate) type FullIndex = Index<{ 1 << 14 }, { 1 << 13 }, 4096>;
+
 /// Positions by their next four bytes, and their ranks in PostgreSQL's buckets.
+///
+/// **Invariant:** all three sizes are powers of two. No value has more buckets than `BUCKETS`, and
+/// none more positions than `RING` unless that is more than a search looks back.
 ///
 /// A position is kept as a *ticket*: a count of positions that runs on from value to value, modulo
 /// 2^16. The difference of two tickets is a distance, true as long as it is below 2^16; a sweep every
 /// 16384 positions moves what is out of reach to where it stays out of reach until the next.
 #[derive(Clone, Debug)]
-pub(crate) struct Index {
+pub(crate) struct Index<const SLOTS: usize, const BUCKETS: usize, const RING: usize> {
     /// The ticket of position 0 of the next value.
     next: u16,
     /// Positions that may be entered before the next sweep.
@@ -40,8 +41,18 @@ struct Before {
     count: u16,
 }
 
-impl Index {
+impl<const SLOTS: usize, const BUCKETS: usize, const RING: usize> Index<SLOTS, BUCKETS, RING> {
+    /// What is left of a 16-bit hash as a slot once it was shifted by this.
+    pub(crate) const SLOT_SHIFT: u32 = 16 - SLOTS.trailing_zeros();
+
+    /// Whether a value of this length keeps the invariant.
+    pub(crate) const fn takes(source_len: usize) -> bool {
+        RING > DISTANCE_STOP || source_len <= RING
+    }
+
     pub(crate) const fn new() -> Self {
+        const { assert!(SLOTS.is_power_of_two() && SLOTS <= 1 << 14) };
+        const { assert!(BUCKETS.is_power_of_two() && RING.is_power_of_two() && RING <= 4096) };
         Self {
             next: SWEEP,
             until_sweep: SWEEP,
@@ -61,7 +72,7 @@ impl Index {
     pub(crate) fn advance(&mut self, entered: usize) {
         self.next = self.next.wrapping_add(entered as u16);
         self.until_sweep -= entered as u16;
-        if self.until_sweep < RING as u16 {
+        if self.until_sweep < 4096 {
             self.sweep();
         }
     }

@@ -27,6 +27,7 @@ mod raw;
 pub mod safe;
 mod strategy;
 mod tag;
+mod walk;
 mod words;
 
 pub use bound::{maximum_compressed_size, maximum_output_size, maximum_raw_size};

@@ -28,12 +28,7 @@ pub fn compress(
 }
 
 /// Compresses into a target that is large enough.
-pub(crate) fn run(
-    source: &[u8],
-    limits: &Limits,
-    sign: CharSign,
-    target: &mut [u8],
-) -> Option<usize> {
+fn run(source: &[u8], limits: &Limits, sign: CharSign, target: &mut [u8]) -> Option<usize> {
     let (mut at, mut out, mut items, mut control) = (0, 0, 0, 0);
     let mut found_any = false;
     while at < source.len() {

@@ -90,7 +90,7 @@ impl Limits {
     /// For each match length, the last rank at which a better match is still taken: a search that has
     /// visited ranks `0..=r` with a best match of `len` goes on if `r < last_ranks[len]`.
     ///
-    /// `None` where lengths below four can end a search.
+    /// `None` where lengths below three can end a search: those are no matches, and all of a bucket has them.
     pub(crate) fn last_ranks(&self) -> Option<[u16; MATCH_MAX + 1]> {
         let mut last_ranks = [u16::MAX; MATCH_MAX + 1];
         let (mut good, mut rank) = (self.good_match, 0);
@@ -102,7 +102,7 @@ impl Limits {
             }
             let next = self.decay(good);
             if next == good {
-                return (good > 3).then_some(last_ranks);
+                return (good > 2).then_some(last_ranks);
             }
             (good, rank) = (next, rank + 1);
         }
