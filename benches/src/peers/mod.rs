@@ -2,6 +2,7 @@
 use std::collections::BTreeMap;
 
 pub mod pgcommon;
+pub mod pglz_c;
 pub mod server;
 
 /// PostgreSQL's own C code, as the distribution compiled it.

@@ -15,13 +15,16 @@ pub const AVAILABLE: bool = cfg!(have_pgcommon);
 pub const ABSENT: &str =
     "libpgcommon.a not found when this was built (Debian: postgresql-server-dev-15)";
 
-/// Which of the two built-in strategies.
+/// Which of the two built-in strategies, or one with other numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CStrategy {
     /// TOAST's own.
     Default,
     /// Compress whatever it costs.
     Always,
+    /// Any others, in the order of the struct: least and greatest input size, least saving in percent, output
+    /// bytes until the first match, good match size, and by how many percent that falls.
+    Custom([i32; 6]),
 }
 
 /// A compressed stream with readable bytes behind its end.
@@ -43,6 +46,13 @@ impl Stream {
         Self { padded }
     }
 
+    /// Holds other bytes from now on.
+    pub fn replace(&mut self, bytes: &[u8]) {
+        self.padded.clear();
+        self.padded.extend_from_slice(bytes);
+        self.padded.resize(bytes.len() + Self::SPARE_BYTES, 0);
+    }
+
     /// In bytes, the spare ones not among them.
     #[must_use]
     pub fn stream_len(&self) -> usize {
@@ -50,7 +60,7 @@ impl Stream {
     }
 }
 
-pub use linked::{compress, decompress};
+pub use linked::{compress, decompress, decompress_prefix};
 
 #[cfg(have_pgcommon)]
 mod linked {
@@ -86,15 +96,17 @@ mod linked {
         assert!(target.len() >= source.len() + 4, "C may write 4 bytes more than it reads");
         let len = i32::try_from(source.len()).ok()?;
         let _alone = COMPRESSOR.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let strategy = match strategy {
+        let strategy = match &strategy {
+            CStrategy::Custom(numbers) => numbers.as_ptr().cast(),
             // SAFETY: a constant pointer of the library, never written after load.
             CStrategy::Default => unsafe { PGLZ_strategy_default },
             // SAFETY: as above.
             CStrategy::Always => unsafe { PGLZ_strategy_always },
         };
         // SAFETY: `source` is readable for `len` bytes; `target` is writable for `len + 4`, which is
-        // PGLZ_MAX_OUTPUT and all C ever writes; the strategy is one of the library's own; and the
-        // lock makes this the only call that uses the static tables.
+        // PGLZ_MAX_OUTPUT and all C ever writes, because it keeps the saving asked for between 0 and
+        // 99 percent; the strategy is one of the library's own or six `int`s that live until here,
+        // which is all the struct has; and the lock makes this the only call that uses the static tables.
         let written = unsafe {
             pglz_compress(source.as_ptr().cast(), len, target.as_mut_ptr().cast(), strategy)
         };
@@ -103,14 +115,24 @@ mod linked {
 
     /// Fills `target` from a whole stream; false where C says that it is corrupt.
     pub fn decompress(source: &Stream, target: &mut [u8]) -> bool {
-        let lens = (i32::try_from(source.stream_len()), i32::try_from(target.len()));
-        let (Ok(len), Ok(raw_len)) = lens else { return false };
+        run(source, target, true) == Some(target.len())
+    }
+
+    /// Fills the front of `target` from a stream or a part of one, and says how many bytes it got; `None`
+    /// where C says that it is corrupt.
+    pub fn decompress_prefix(source: &Stream, target: &mut [u8]) -> Option<usize> {
+        run(source, target, false)
+    }
+
+    fn run(source: &Stream, target: &mut [u8], complete: bool) -> Option<usize> {
+        let len = i32::try_from(source.stream_len()).ok()?;
+        let raw_len = i32::try_from(target.len()).ok()?;
         let (from, to) = (source.padded.as_ptr().cast(), target.as_mut_ptr().cast());
         // SAFETY: `from` is readable for `len` bytes and for the two more that C may look at, because
         // a `Stream` has four spare ones; `to` is writable for `raw_len` bytes, and C cuts every copy
         // to the room left; the decoder keeps no state.
-        let written = unsafe { pglz_decompress(from, len, to, raw_len, true) };
-        written == raw_len
+        let written = unsafe { pglz_decompress(from, len, to, raw_len, complete) };
+        usize::try_from(written).ok()
     }
 }
 
@@ -126,6 +148,11 @@ mod linked {
     /// Nothing: the archive was not there. Ask [`super::AVAILABLE`] first.
     pub fn decompress(_: &Stream, _: &mut [u8]) -> bool {
         false
+    }
+
+    /// Nothing: the archive was not there. Ask [`super::AVAILABLE`] first.
+    pub fn decompress_prefix(_: &Stream, _: &mut [u8]) -> Option<usize> {
+        None
     }
 }
 
@@ -147,11 +174,16 @@ mod tests {
     fn a_stream_cut_inside_a_tag_is_refused_and_not_read_past() {
         let cut = Stream::new(&[0x02, 0x61, 0x0f, 0x01]);
         assert!(!decompress(&cut, &mut [0; 40]));
+        assert_eq!(decompress_prefix(&cut, &mut [0; 40]), None);
+        let early = Stream::new(&[0x02, 0x61]);
+        assert_eq!(decompress_prefix(&early, &mut [0; 40]), Some(1));
     }
 
     #[test]
     fn c_refuses_what_is_too_small() {
         assert_eq!(compress(&[b'a'; 31], &mut [0; 64], CStrategy::Default), None);
         assert!(compress(&[b'a'; 31], &mut [0; 64], CStrategy::Always).is_some());
+        let eager = CStrategy::Custom([31, 1000, 25, 1024, 128, 10]);
+        assert!(compress(&[b'a'; 31], &mut [0; 64], eager).is_some());
     }
 }

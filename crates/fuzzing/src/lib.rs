@@ -9,6 +9,7 @@ mod input;
 mod page;
 mod page_program;
 mod pglz;
+mod pglz_differential;
 mod toast;
 mod toaster;
 mod tuple;
@@ -21,6 +22,9 @@ pub use fsm::{fsm_image, fsm_ops};
 pub use page::page_parse;
 pub use page_program::page_program;
 pub use pglz::{pglz_decompress, pglz_round_trip};
+pub use pglz_differential::{
+    PglzDifferential, PglzReference, PglzTwin, pglz_against, pglz_against_twin,
+};
 pub use toast::toast_assembly;
 pub use toaster::toaster_decisions;
 pub use tuple::tuple_deform;
@@ -43,6 +47,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "fsm_ops", body: fsm_ops },
     Target { name: "page_parse", body: page_parse },
     Target { name: "page_program", body: page_program },
+    Target { name: "pglz_against_c", body: pglz_against_twin },
     Target { name: "pglz_decompress", body: pglz_decompress },
     Target { name: "pglz_round_trip", body: pglz_round_trip },
     Target { name: "toast_assembly", body: toast_assembly },
