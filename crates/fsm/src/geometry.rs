@@ -320,7 +320,7 @@ pub struct PageAddress {
 }
 
 const NEXT_SLOT_BYTES: usize = 4;
-const MAX_LEVELS: u8 = 4;
+pub(crate) const MAX_LEVELS: u8 = 4;
 const _: () = {
     let eight = Geometry::of(BlockSize::KIB_8);
     assert!(eight.inner_nodes() == 4095 && eight.slots() == 4069 && eight.levels() == 3);

@@ -27,6 +27,12 @@ impl Least {
         Self { category, all: category as u64 * ONES }
     }
 
+    /// The category.
+    #[inline]
+    pub(crate) const fn category(self) -> u8 {
+        self.category
+    }
+
     /// One bit a node: whether it is at least the category.
     #[inline]
     pub(crate) fn reached_in(self, words: &[u64; WORDS]) -> u32 {
@@ -36,6 +42,18 @@ impl Least {
             let [.., gathered] = reached.to_le_bytes();
             bits << 8 | u32::from(gathered)
         })
+    }
+
+    /// Where the first node is that is at least the category.
+    #[inline]
+    pub(crate) fn first_in(self, words: &[u64; WORDS]) -> Option<usize> {
+        // The half that has it, then the half of that: by selection, since no branch on where a
+        // search ends can be predicted.
+        let [first, second, third, fourth] = words.map(|word| reaches(word, self.all));
+        let (low, high, start) =
+            if first | second != 0 { (first, second, 0) } else { (third, fourth, WIDTH / 2) };
+        let (reached, start) = if low != 0 { (low, start) } else { (high, start + 8) };
+        (reached != 0).then(|| start + reached.trailing_zeros() as usize / 8)
     }
 }
 
@@ -57,6 +75,15 @@ const fn reaches(word: u64, other: u64) -> u64 {
     // how the seven low bits compare. The high bits themselves decide first.
     let low = (word | HIGH) - (other & !HIGH);
     ((word & !other) | (!(word ^ other) & low)) & HIGH
+}
+
+/// Where the first byte is that reaches `least`, among the [`WIDTH`] from `from` on; `None` as well
+/// where there are fewer.
+#[inline]
+pub(crate) fn near_position(bytes: &[u8], from: usize, least: Least) -> Option<usize> {
+    let (words, _) = bytes.get(from..)?.as_chunks::<8>();
+    let words = words.first_chunk::<WORDS>()?.map(u64::from_le_bytes);
+    least.first_in(&words).map(|at| from + at)
 }
 
 /// Where the first byte is that reaches `least`, among those from `from` on.
@@ -104,6 +131,8 @@ mod tests {
                 let bit = |(at, &byte): (usize, &u8)| u32::from(byte >= least) << at;
                 let expected: u32 = bytes.iter().enumerate().map(bit).sum();
                 assert_eq!(Least::new(least).reached_in(&words(&bytes)), expected);
+                let first = bytes.iter().position(|&byte| byte >= least);
+                assert_eq!(Least::new(least).first_in(&words(&bytes)), first);
             }
         }
     }
@@ -121,13 +150,26 @@ mod tests {
     }
 
     #[test]
+    fn the_first_node_may_be_anywhere() {
+        for at in 0..WIDTH {
+            let mut bytes = [0; WIDTH];
+            bytes[at..].fill(7);
+            assert_eq!(Least::new(7).first_in(&words(&bytes)), Some(at));
+            assert_eq!(Least::new(8).first_in(&words(&bytes)), None);
+        }
+    }
+
+    #[test]
     fn position_is_what_an_iterator_finds() {
         let bytes: [u8; 150] = core::array::from_fn(|i| u8::try_from(i * 151 % 256).unwrap_or(0));
         for len in [0, 1, 31, 32, 33, 37, 63, 64, 65, 127, 150] {
             for from in 0..=len + 1 {
                 for least in [0, 1, 100, 128, 200, 250, 255] {
                     let expected = (from..len).find(|&at| bytes[at] >= least);
-                    assert_eq!(position(&bytes[..len], from, Least::new(least)), expected);
+                    let least = Least::new(least);
+                    assert_eq!(position(&bytes[..len], from, least), expected);
+                    let near = expected.filter(|at| from + WIDTH <= len && *at < from + WIDTH);
+                    assert_eq!(near_position(&bytes[..len], from, least), near);
                 }
             }
         }

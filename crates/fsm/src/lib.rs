@@ -21,6 +21,7 @@ mod rebuild;
 pub mod shared;
 #[cfg(feature = "alloc")]
 mod sync;
+mod trail;
 #[cfg(feature = "alloc")]
 pub mod twin;
 

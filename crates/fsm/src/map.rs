@@ -2,7 +2,8 @@
 //!
 //! Looking goes down from the root: on each page to a slot that promises enough, to the page that the
 //! slot stands for, and from level 0 to a heap block. Where a page has less than the slot above it
-//! promised, that slot is set right and the search goes on from there. Recording touches the page
+//! promised, that slot is set right and the search goes on from there. Most searches come to the page
+//! that the last one came to: that way is tried first, see `trail`. Recording touches the page
 //! of level 0 alone, so that writers do not meet at the root; the pages above follow when the
 //! relation is vacuumed, or when a search that found nothing compares them with the pages below.
 //!
@@ -17,7 +18,9 @@ use core::ops::Range;
 
 use pgtoast_base::BlockNumber;
 
+use crate::geometry::Shape;
 use crate::pages::{Access, MapPages};
+use crate::trail::Trail;
 use crate::{Category, Finding, FsmPageMut, Geometry, PageAddress};
 
 /// Which block of a relation has room? See [`MapPages`] for where the pages are.
@@ -30,6 +33,7 @@ pub struct FreeSpaceMap<P> {
     geometry: Geometry,
     pages: P,
     sweep: Sweep,
+    trail: Trail,
 }
 
 /// What a search found, and what it cost.
@@ -74,7 +78,7 @@ impl<P: MapPages> FreeSpaceMap<P> {
             page_count: 0,
             highest: Category::MAX,
         };
-        Self { geometry, pages, sweep }
+        Self { geometry, pages, sweep, trail: Trail::to(geometry, 0) }
     }
 
     /// The same, but a search that finds nothing takes the upper pages' word for it, as the server
@@ -118,13 +122,13 @@ impl<P: MapPages> FreeSpaceMap<P> {
     #[doc(alias = "RecordPageWithFreeSpace")]
     #[inline]
     pub fn record(&mut self, block: BlockNumber, category: Category) -> Result<(), P::Error> {
-        let Some((address, slot)) = self.geometry.locate(block) else { return Ok(()) };
+        let Some((physical, slot)) = self.locate(block) else { return Ok(()) };
         let set = |page: &mut FsmPageMut<'_>| {
             let before = page.root();
             page.set(slot, category);
             (before, page.root())
         };
-        let (before, after) = self.with_extended(address, Access::Change, set)?;
+        let (before, after) = self.with_extended(physical, Access::Change, set)?;
         self.sweep.notice(before, after);
         Ok(())
     }
@@ -142,13 +146,14 @@ impl<P: MapPages> FreeSpaceMap<P> {
         nblocks: u32,
     ) -> Result<SearchReport, P::Error> {
         if let Some((address, slot)) = self.geometry.locate(block) {
+            let physical = self.geometry.physical_leaf(address);
             let set_and_search = |page: &mut FsmPageMut<'_>| {
                 let before = page.root();
                 page.set(slot, category);
                 (before, page.root(), page.search(min, true))
             };
             let (before, after, found) =
-                self.with_extended(address, Access::Change, set_and_search)?;
+                self.with_extended(physical, Access::Change, set_and_search)?;
             self.sweep.notice(before, after);
             let found = found.map(|slot| self.geometry.first_block(address, slot));
             if let Some(block) = found.and_then(|block| block_within(block, nblocks)) {
@@ -165,6 +170,39 @@ impl<P: MapPages> FreeSpaceMap<P> {
     #[doc(alias = "GetPageWithFreeSpace")]
     pub fn search(&mut self, min: Category, nblocks: u32) -> Result<SearchReport, P::Error> {
         let min = min.max(Category::new(1));
+        let block = self.search_again(min, nblocks)?;
+        if block.is_some() {
+            return Ok(SearchReport { block, ..SearchReport::default() });
+        }
+        self.search_anew(min, nblocks)
+    }
+
+    /// A search that goes where the last one ended, if one from the root would; `None` to have that
+    /// done in full, with what may have to be mended on the way.
+    #[inline]
+    fn search_again(
+        &mut self,
+        min: Category,
+        nblocks: u32,
+    ) -> Result<Option<BlockNumber>, P::Error> {
+        let (shape, trail, pages) = (self.geometry.shape(), &self.trail, &mut self.pages);
+        let Some(within) = nblocks.checked_sub(trail.first_block()) else { return Ok(None) };
+        for step in trail.above() {
+            let look = |page: &mut FsmPageMut<'_>| page.as_page().leads_to(step.slot, min);
+            if with_page(pages, shape, step.physical, Access::Read, look)? != Some(true) {
+                return Ok(None);
+            }
+        }
+        let look = |page: &mut FsmPageMut<'_>| {
+            let slot = page.find(min).filter(|&slot| slot < within)?;
+            page.set_next_slot((slot + 1).cast_signed());
+            Some(BlockNumber::new(trail.first_block() + slot))
+        };
+        Ok(with_page(pages, shape, trail.physical(), Access::Hint, look)?.flatten())
+    }
+
+    #[cold]
+    fn search_anew(&mut self, min: Category, nblocks: u32) -> Result<SearchReport, P::Error> {
         let mut report = SearchReport::default();
         self.search_tree(min, nblocks, &mut report)?;
         if report.block.is_none() && self.sweep(min, nblocks, &mut report)? {
@@ -272,6 +310,9 @@ impl<P: MapPages> FreeSpaceMap<P> {
                     // What stands before a block of the relation has no higher number than that.
                     let child = u32::try_from(child).unwrap_or(u32::MAX);
                     if at_bottom {
+                        if address != self.trail.address() {
+                            self.trail = Trail::to(self.geometry, address.page);
+                        }
                         report.block = Some(BlockNumber::new(child));
                         return Ok(());
                     }
@@ -289,6 +330,16 @@ impl<P: MapPages> FreeSpaceMap<P> {
             }
         }
         Ok(())
+    }
+
+    /// The number in the fork of the page of level 0 that knows of a block, and the block's slot there.
+    #[inline]
+    fn locate(&self, block: BlockNumber) -> Option<(u64, u32)> {
+        if let Some(slot) = self.trail.slot_of(block) {
+            return Some((self.trail.physical(), slot));
+        }
+        let (address, slot) = self.geometry.locate(block)?;
+        Some((self.geometry.physical_leaf(address), slot))
     }
 
     /// Compares some pages of level 0 with the slots above them; says whether one has `min`.
@@ -405,23 +456,17 @@ impl<P: MapPages> FreeSpaceMap<P> {
         access: Access,
         work: impl FnOnce(&mut FsmPageMut<'_>) -> R,
     ) -> Result<Option<R>, P::Error> {
-        let shape = self.geometry.shape();
-        let Ok(number) = u32::try_from(physical) else { return Ok(None) };
-        self.pages.with(number, access, |contents| match FsmPageMut::with_shape(shape, contents) {
-            Ok(mut page) => work(&mut page),
-            Err(error) => panic!("the storage broke its contract: {error}"),
-        })
+        with_page(&mut self.pages, self.geometry.shape(), physical, access, work)
     }
 
     /// The same for a page that is made if it is not there.
     #[inline]
     fn with_extended<R>(
         &mut self,
-        address: PageAddress,
+        physical: u64,
         access: Access,
         work: impl FnOnce(&mut FsmPageMut<'_>) -> R + Copy,
     ) -> Result<R, P::Error> {
-        let physical = self.geometry.physical_leaf(address);
         loop {
             if let Some(result) = self.with_physical(physical, access, work)? {
                 return Ok(result);
@@ -455,6 +500,21 @@ impl Sweep {
             self.highest = self.highest.max(after);
         }
     }
+}
+
+#[inline]
+fn with_page<P: MapPages, R>(
+    pages: &mut P,
+    shape: Shape,
+    physical: u64,
+    access: Access,
+    work: impl FnOnce(&mut FsmPageMut<'_>) -> R,
+) -> Result<Option<R>, P::Error> {
+    let Ok(number) = u32::try_from(physical) else { return Ok(None) };
+    pages.with(number, access, |contents| match FsmPageMut::with_shape(shape, contents) {
+        Ok(mut page) => work(&mut page),
+        Err(error) => panic!("the storage broke its contract: {error}"),
+    })
 }
 
 fn check_page(

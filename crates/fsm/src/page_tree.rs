@@ -24,7 +24,7 @@ use zerocopy::little_endian::I32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::geometry::Shape;
-use crate::lanes::{Least, WIDTH, position};
+use crate::lanes::{Least, near_position, position};
 use crate::{Category, FsmError, Geometry};
 
 /// The bytes as drawn: any bytes are such a page.
@@ -97,6 +97,14 @@ impl<'a> FsmPage<'a> {
     #[must_use]
     pub fn nodes(self) -> &'a [u8] {
         &self.data.nodes
+    }
+
+    /// Whether a search that does not advance finds that slot, and changes nothing.
+    #[inline]
+    pub(crate) fn leads_to(self, slot: u32, min: Category) -> bool {
+        self.data.next_slot.get() == slot.cast_signed()
+            && self.root() >= min
+            && self.slot(slot) >= min
     }
 
     /// What an inner node should say, going by its children.
@@ -194,33 +202,40 @@ impl<'a> FsmPageMut<'a> {
     #[doc(alias = "fsm_search_avail")]
     #[inline]
     pub fn search(&mut self, min: Category, advance: bool) -> Option<u32> {
-        let min = min.get().max(1);
+        let start = self.start();
+        // A page above level 0 stays with its slot until that has too little.
+        let stays = !advance && self.root() >= min && self.as_page().slot(start) >= min.max(ONE);
+        let slot = if stays { start } else { self.find(min)? };
+        self.data.next_slot.set((slot + u32::from(advance)).cast_signed());
+        Some(slot)
+    }
+
+    /// The slot that a search finds; where the next one starts stays as it was.
+    #[inline]
+    pub(crate) fn find(&mut self, min: Category) -> Option<u32> {
+        let min = min.max(ONE).get();
         if self.root().get() < min {
             return None;
         }
-        let start = match u32::try_from(self.data.next_slot.get()) {
-            Ok(slot) if slot < self.shape.slots() => slot,
-            _ => 0,
-        };
-        // A page above level 0 stays with its slot until that has too little.
-        if !advance && self.as_page().slot(start).get() >= min {
-            self.data.next_slot.set(start.cast_signed());
-            return Some(start);
-        }
-        let found = match self.first_from(start as usize, min) {
+        let start = self.start() as usize;
+        let found = match self.first_from(start, min) {
             Some(slot) => slot,
             None => {
                 // The root promised what no slot has: after this, it does no longer.
                 self.rebuild();
-                self.first_from(start as usize, min)?
+                self.first_from(start, min)?
             }
         };
-        #[expect(clippy::cast_possible_truncation, reason = "a page has at most 32768 slots")]
-        let slot = found as u32;
-        #[expect(clippy::cast_possible_wrap, reason = "a page has at most 32768 slots")]
-        let next = (slot + u32::from(advance)) as i32;
-        self.data.next_slot.set(next);
-        Some(slot)
+        u32::try_from(found).ok()
+    }
+
+    /// The slot to begin a search with.
+    #[inline]
+    fn start(&self) -> u32 {
+        match u32::try_from(self.data.next_slot.get()) {
+            Ok(slot) if slot < self.shape.slots() => slot,
+            _ => 0,
+        }
     }
 
     /// Works out every inner node anew; says whether any was wrong.
@@ -291,11 +306,15 @@ impl<'a> FsmPageMut<'a> {
         let least = Least::new(min);
         let slots = self.as_page().slots();
         // Most searches end in the slots that are looked at first.
-        let near = slots.len().min(start + WIDTH);
-        if let Some(slot) = position(slots.get(..near)?, start, least) {
+        if let Some(slot) = near_position(slots, start, least) {
             return Some(slot);
         }
-        let start = near.min(slots.len() - 1);
+        self.first_far(start, least)
+    }
+
+    /// The same when the next few slots do not have it.
+    fn first_far(&self, start: usize, least: Least) -> Option<usize> {
+        let (slots, min) = (self.as_page().slots(), least.category());
         let group_rows = self.shape.height().min(GROUP_ROWS);
         let group = start >> group_rows;
         // The row whose nodes stand for a group of slots each.
@@ -351,3 +370,4 @@ impl fmt::Debug for FsmPageMut<'_> {
 
 /// A group of 2^6 slots is one cache line long.
 const GROUP_ROWS: u32 = 6;
+const ONE: Category = Category::new(1);

@@ -287,3 +287,27 @@ fn phantom_blocks_are_cleared_a_page_at_a_time() {
         assert_eq!(findings(&mut map, nblocks), []);
     }
 }
+
+/// What decides is the root of each page on the way, wherever the searches before have ended.
+#[test]
+fn a_root_that_says_too_little_is_believed_on_every_level_until_a_vacuum() {
+    let geometry = Geometry::of(BlockSize::KIB_8);
+    let min = Category::new(100);
+    for block in [3, 5000] {
+        let block = BlockNumber::new(block);
+        for number in [0, 1] {
+            let mut map = FreeSpaceMap::new(geometry, VecPages::new(geometry)).without_sweep();
+            let Ok(()) = map.rebuild(6000, [(block, Category::new(200))]);
+            let mut pages = map.into_pages();
+            pages.page_mut(number).expect("there are four")[4] = 99;
+            let mut map = FreeSpaceMap::new(geometry, pages).without_sweep();
+            let Ok(report) = map.search(Category::new(99), 6000);
+            assert_eq!(report.block, Some(block), "page {number}");
+            let Ok(report) = map.search(min, 6000);
+            assert_eq!(report.block, None, "page {number}");
+            let Ok(()) = map.vacuum_all(6000);
+            let Ok(report) = map.search(min, 6000);
+            assert_eq!(report.block, Some(block), "page {number}");
+        }
+    }
+}
