@@ -57,15 +57,29 @@ impl Least {
     }
 }
 
-/// The greatest node of some words.
+/// The greatest node of some words, as many as a power of two.
 #[cfg(any(test, feature = "alloc"))]
 #[inline]
-pub(crate) fn max_of(words: impl IntoIterator<Item = u64>) -> u8 {
-    let max = words.into_iter().fold(0, |max, word| {
-        let whole = (reaches(word, max) >> 7) * 0xff;
-        (word & whole) | (max & !whole)
-    });
-    max.to_le_bytes().into_iter().fold(0, u8::max)
+pub(crate) fn max_of<const COUNT: usize>(mut words: [u64; COUNT]) -> u8 {
+    // Halved again and again: few steps wait for each other.
+    let mut half = COUNT / 2;
+    while half > 0 {
+        for at in 0..half {
+            words[at] = greater(words[at], words[at + half]);
+        }
+        half /= 2;
+    }
+    let halves = greater(words[0], words[0] >> 32);
+    let [a, b, c, d, ..] = halves.to_le_bytes();
+    a.max(b).max(c.max(d))
+}
+
+/// In each byte the greater of both.
+#[cfg(any(test, feature = "alloc"))]
+#[inline]
+const fn greater(word: u64, other: u64) -> u64 {
+    let whole = (reaches(word, other) >> 7) * 0xff;
+    (word & whole) | (other & !whole)
 }
 
 /// The high bit of each byte of `word` that is at least that of `other`; all others clear.
@@ -146,7 +160,7 @@ mod tests {
                 assert_eq!(max_of(words(&bytes)), greatest);
             }
         }
-        assert_eq!(max_of([]), 0);
+        assert_eq!(max_of([0x0100_0000_0000_0000]), 1);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //!
 //! **How a maximum is kept without a lock.** A thread that changed a node looks at the maximum above: it
 //! works it out anew from the nodes below, puts it there if it differs, *and looks again*, until
-//! there is nothing to put. Whoever changes a maximum last has looked at all nodes below after
+//! there is nothing to put. (A node above the maximum is put there first, and then looked after.) Whoever changes a maximum last has looked at all nodes below after
 //! that, and whoever changes a node last has looked at the maximum after that; so at rest the two agree.
 //! The look is left out where the maximum is above both what the node was and what it is: then some other
 //! node holds it up, and whoever lowers that one will look.
@@ -27,7 +27,7 @@ use core::ops::Range;
 use pgtoast_base::BlockNumber;
 
 pub use self::cursor::Cursor;
-use self::rows::{LANES, Line, Node, Row};
+use self::rows::{LANES, Line, Node, Row, near_position};
 use crate::lanes::Least;
 use crate::sync::Length;
 #[cfg(pgtoast_loom)]
@@ -315,6 +315,12 @@ impl SharedMap {
     /// The first slot of a page with `least`, from `from` on and round.
     #[inline]
     fn find_in_page(&self, level: u8, page: usize, from: usize, least: Least) -> Option<usize> {
+        let lines = self.level(level).slots.page(page);
+        near_position(lines, from, least).or_else(|| self.find_far(level, page, from, least))
+    }
+
+    /// The same when the next few slots do not have it.
+    fn find_far(&self, level: u8, page: usize, from: usize, least: Least) -> Option<usize> {
         let rows = self.level(level);
         let lines = rows.slots.page(page);
         let own = from / LANES;
@@ -443,13 +449,17 @@ fn agree(maximum: Node<'_>, below: &[Line], old: u8, new: u8) -> Option<(u8, u8)
         return None;
     }
     let mut change = None;
+    // What was raised above the maximum is the next one, unless others changed more: that will show.
+    if new > seen && maximum.replace(seen, new) {
+        change = Some((seen, new));
+    }
     loop {
         let expected = max_of(below);
         let seen = maximum.load();
         if seen == expected {
             return change;
         }
-        if maximum.line.replace_if(maximum.lane, |found| found == seen, expected).is_some() {
+        if maximum.replace(seen, expected) {
             let highest = change.map_or(seen, |(highest, _): (u8, u8)| highest.max(seen));
             change = Some((highest, expected));
         }
@@ -482,6 +492,12 @@ impl Node<'_> {
     #[inline]
     fn load(&self) -> u8 {
         self.line.load(self.lane)
+    }
+
+    /// Puts `new` where `current` is; says whether it was.
+    #[inline]
+    fn replace(&self, current: u8, new: u8) -> bool {
+        self.line.replace_if(self.lane, |found| found == current, new).is_some()
     }
 }
 

@@ -21,6 +21,9 @@ pub(crate) const LANES: usize = 8 * WORDS;
 /// Words of a line: few under the model checker, which pays for each.
 const WORDS: usize = if cfg!(pgtoast_loom) { 1 } else { 8 };
 
+/// Words looked at together.
+const NEAR_WORDS: usize = if cfg!(pgtoast_loom) { 1 } else { lanes::WORDS };
+
 /// A cache line of nodes.
 #[derive(Debug)]
 #[repr(align(64))]
@@ -30,7 +33,7 @@ impl Line {
     /// The greatest node.
     #[inline]
     pub(crate) fn max(&self) -> u8 {
-        lanes::max_of(self.0.iter().map(Word::load))
+        lanes::max_of(self.0.each_ref().map(Word::load))
     }
 
     /// The first node with `least`, from `from` on.
@@ -138,6 +141,21 @@ impl Row {
     }
 }
 
+/// The first node with `least` in the next few from `from` on, over the end of a line; `None` as well
+/// where fewer are left.
+#[inline]
+pub(crate) fn near_position(lines: &[Line], from: usize, least: Least) -> Option<usize> {
+    let first = from / 8;
+    // Zeros for the words that are not looked at under a model checker.
+    let mut seen = [0; lanes::WORDS];
+    for (at, seen) in (first..).zip(&mut seen).take(NEAR_WORDS) {
+        *seen = lines.get(at / WORDS)?.0[at % WORDS].glance();
+    }
+    // A node of 0 has nothing that is looked for.
+    seen[0] &= u64::MAX << (8 * (from % 8));
+    least.first_in(&seen).map(|at| 8 * first + at)
+}
+
 /// Where a node is in a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node<'a> {
@@ -145,14 +163,15 @@ pub(crate) struct Node<'a> {
     pub(crate) lane: usize,
 }
 
+// By shifts: bytes of an array would go through memory, where a word written in pieces is slow to read.
 #[inline]
 fn lane_of(word: u64, lane: usize) -> u8 {
-    word.to_le_bytes()[lane % 8]
+    let [lowest, ..] = (word >> (8 * (lane % 8))).to_le_bytes();
+    lowest
 }
 
 #[inline]
 fn with_lane(word: u64, lane: usize, value: u8) -> u64 {
-    let mut bytes = word.to_le_bytes();
-    bytes[lane % 8] = value;
-    u64::from_le_bytes(bytes)
+    let shift = 8 * (lane % 8);
+    (word & !(0xff << shift)) | (u64::from(value) << shift)
 }
