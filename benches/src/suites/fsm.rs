@@ -34,6 +34,10 @@ const THREAD_OPERATIONS: usize = 10_000;
 /// A pass of operations is not repeated before so many: a processor learns short ones by heart.
 const DISTINCT: usize = 1 << 18;
 const THREADS: u32 = 2;
+/// The part of a time that its threads may have waited for a core.
+const UNDISTURBED: f64 = 0.02;
+/// Times that are taken, at most, until one is undisturbed.
+const TRIES: u32 = 20;
 
 /// The suite `fsm`.
 #[derive(Debug)]
@@ -277,8 +281,15 @@ fn two_threads(bench: &Bench) -> Result<Vec<Row>> {
     let locked = Mutex::new(sequential);
     let mut rows = Vec::new();
     for threads in [1, THREADS] {
+        let (samples, disturbed) = (AtomicU32::new(0), AtomicU32::new(0));
+        let timed = |work: &(dyn Fn(u32, &[Category]) + Sync)| {
+            let (time, waited) = timed(threads, &requests, work)?;
+            samples.fetch_add(1, Ordering::Relaxed);
+            disturbed.fetch_add(u32::from(waited > UNDISTURBED), Ordering::Relaxed);
+            Ok(time)
+        };
         let ours = || {
-            timed(threads, &requests, |writer, requests| {
+            timed(&|writer, requests| {
                 let mut cursor = Cursor::new(writer);
                 for min in requests {
                     if let Some((block, category)) = shared.take(&mut cursor, *min) {
@@ -288,7 +299,7 @@ fn two_threads(bench: &Bench) -> Result<Vec<Row>> {
             })
         };
         let theirs = || {
-            timed(threads, &requests, |_, requests| {
+            timed(&|_, requests| {
                 for min in requests {
                     // Two critical sections: the insert comes between them.
                     let taken = {
@@ -308,16 +319,16 @@ fn two_threads(bench: &Bench) -> Result<Vec<Row>> {
         };
         let timings =
             Comparison::of_timed(ours).against_timed(MUTEX, theirs).run(bench.share(6))?;
+        let crowded = samples.load(Ordering::Relaxed) < 2 * disturbed.load(Ordering::Relaxed);
         let rate = |seconds: f64| f64::from(threads) * THREAD_OPERATIONS as f64 / 1e6 / seconds;
         let theirs = timings.peer(MUTEX).unwrap_or(f64::NAN);
         let case = format!("10^5 blocks, {threads} thread{}", if threads == 1 { "" } else { "s" });
         let row = Row::new(NAME, case, "take and release, threads", "M/s", rate(timings.ours))
             .against(MUTEX, rate(theirs), Better::Higher);
-        rows.push(if threads == THREADS {
-            row.floor(THREADS_FLOOR)
-                .noted("says something only where both threads have a core each")
-        } else {
-            row
+        rows.push(match threads {
+            THREADS if crowded => row.noted("the threads had to wait for cores: no floor"),
+            THREADS => row.floor(THREADS_FLOOR),
+            _ => row,
         });
     }
     check(shared.disagreements() == 0, || "a maximum of the shared map is wrong".into())?;
@@ -341,17 +352,41 @@ fn on_processor(work: impl FnOnce()) -> Result<Duration> {
     Ok(now()? - started)
 }
 
-/// How long so many threads take for [`THREAD_OPERATIONS`] requests each: from when the first begins to
-/// when the last is done. None begins before all are running.
+/// How long so many threads take for [`THREAD_OPERATIONS`] requests each, side by side, and which part of
+/// that they waited for a core.
+///
+/// Where the machine has other things to do as well, this tries again, and settles in the end for
+/// the time in which the threads waited least. What they wait for each other counts.
 fn timed(
     threads: u32,
     requests: &[Category],
-    work: impl Fn(u32, &[Category]) + Sync,
-) -> Result<Duration> {
+    work: &(dyn Fn(u32, &[Category]) + Sync),
+) -> Result<(Duration, f64)> {
+    let mut best = (Duration::ZERO, f64::INFINITY);
+    for _ in 0..TRIES {
+        let (time, waited) = timed_once(threads, requests, work)?;
+        let share = waited.as_secs_f64() / time.as_secs_f64();
+        if share < best.1 {
+            best = (time, share);
+        }
+        if share <= UNDISTURBED {
+            break;
+        }
+    }
+    Ok(best)
+}
+
+/// One such time, from when the first thread begins to when the last is done, and the longest that one of
+/// them waited for a core meanwhile. None begins before all are running.
+fn timed_once(
+    threads: u32,
+    requests: &[Category],
+    work: &(dyn Fn(u32, &[Category]) + Sync),
+) -> Result<(Duration, Duration)> {
     let arrived = AtomicU32::new(0);
     let times = thread::scope(|scope| {
         let start = |writer| {
-            let (work, arrived) = (&work, &arrived);
+            let arrived = &arrived;
             let from = writer as usize * THREAD_OPERATIONS;
             let requests = &requests[from..from + THREAD_OPERATIONS];
             scope.spawn(move || {
@@ -359,18 +394,30 @@ fn timed(
                 while arrived.load(Ordering::SeqCst) < threads {
                     std::hint::spin_loop();
                 }
+                let waited_before = waited_for_a_core();
                 let started = Instant::now();
                 work(writer, requests);
-                (started, Instant::now())
+                let ended = Instant::now();
+                (started, ended, waited_for_a_core().saturating_sub(waited_before))
             })
         };
         let handles: Vec<_> = (0..threads).map(start).collect();
         handles.into_iter().map(thread::ScopedJoinHandle::join).collect::<Result<Vec<_>, _>>()
     });
     let times = times.map_err(|_| anyhow!("a thread panicked"))?;
-    let first = times.iter().map(|(started, _)| *started).min();
-    let last = times.iter().map(|(_, ended)| *ended).max();
-    Ok(first.zip(last).map_or(Duration::ZERO, |(first, last)| last - first))
+    let first = times.iter().map(|(started, ..)| *started).min();
+    let last = times.iter().map(|(_, ended, _)| *ended).max();
+    let time = first.zip(last).map_or(Duration::ZERO, |(first, last)| last - first);
+    Ok((time, times.iter().map(|(.., waited)| *waited).max().unwrap_or_default()))
+}
+
+/// How long the calling thread has been ready to run and did not, since it began; nothing where the
+/// system does not say.
+fn waited_for_a_core() -> Duration {
+    // Nanoseconds run, nanoseconds waited, times begun.
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let waited = text.split_whitespace().nth(1).and_then(|field| field.parse().ok());
+    Duration::from_nanos(waited.unwrap_or(0))
 }
 
 /// The map of heap pages in memory, against a copy of those.
