@@ -13,6 +13,8 @@ use crate::{DataFile, DatadirError, Folder, Source};
 #[derive(Debug)]
 pub struct FileSource {
     root: PathBuf,
+    /// The one relation there is, by its first file.
+    relation: Option<PathBuf>,
     tablespaces: BTreeMap<Oid, PathBuf>,
     open: Mutex<HashMap<DataFile, Arc<File>>>,
 }
@@ -26,7 +28,17 @@ impl FileSource {
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
         let tablespaces = mapped_tablespaces(&root);
-        Self { root, tablespaces, open: Mutex::default() }
+        Self { root, relation: None, tablespaces, open: Mutex::default() }
+    }
+
+    /// One relation, wherever its files are: `first` is that of segment 0 of the main fork. Any
+    /// [`RelationFile`](crate::RelationFile) is then one of its files, whatever its folder and number.
+    #[must_use]
+    pub fn relation(first: impl Into<PathBuf>) -> Self {
+        let first = first.into();
+        let root = first.parent().map(Path::to_owned).unwrap_or_default();
+        let tablespaces = BTreeMap::new();
+        Self { root, relation: Some(first), tablespaces, open: Mutex::default() }
     }
 
     /// Looks for a tablespace at `path`, wherever its link leads.
@@ -45,6 +57,14 @@ impl FileSource {
     /// Where a file is.
     #[must_use]
     pub fn path(&self, file: DataFile) -> PathBuf {
+        if let (Some(first), DataFile::Relation(file)) = (&self.relation, file) {
+            let mut path = first.clone().into_os_string();
+            path.push(file.fork.suffix());
+            if file.segment != 0 {
+                path.push(format!(".{}", file.segment));
+            }
+            return path.into();
+        }
         // The name is the last part of the printed path; the folder may be elsewhere.
         let printed = file.to_string();
         let name = printed.rsplit_once('/').map_or(printed.as_str(), |(_, name)| name);

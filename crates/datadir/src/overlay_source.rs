@@ -96,6 +96,15 @@ impl OverlaySource {
     }
 }
 
+impl FromIterator<(DataFile, Vec<u8>)> for OverlaySource {
+    /// These files and no others.
+    fn from_iter<I: IntoIterator<Item = (DataFile, Vec<u8>)>>(files: I) -> Self {
+        let mut source = Self::empty();
+        files.into_iter().for_each(|(file, bytes)| source.put(file, bytes));
+        source
+    }
+}
+
 impl Source for OverlaySource {
     fn file_len(&self, file: DataFile) -> Result<Option<u64>, DatadirError> {
         match (self.files.get(&file), &self.base) {

@@ -169,14 +169,15 @@ impl RelationFork {
     pub fn read_blocks(&self, first: BlockNumber, target: &mut [u8]) -> Result<(), DatadirError> {
         let block_bytes = self.block_size().bytes();
         assert!(target.len().is_multiple_of(block_bytes), "a target as long as some blocks");
+        let wanted = (target.len() / block_bytes) as u64;
+        if u64::from(first.get()) + wanted > u64::from(self.block_count) {
+            let block = BlockNumber::new(first.get().max(self.block_count));
+            let (file, blocks) = (self.place(block).0, self.block_count);
+            return Err(DatadirError::BlockMissing { file, block, blocks });
+        }
         let (mut next, mut rest) = (first.get(), target);
         while !rest.is_empty() {
             let (file, offset) = self.place(BlockNumber::new(next));
-            let blocks = self.block_count;
-            if next >= blocks {
-                let block = BlockNumber::new(next);
-                return Err(DatadirError::BlockMissing { file, block, blocks });
-            }
             let left = self.geometry.segment_blocks - next % self.geometry.segment_blocks;
             let count = (rest.len() / block_bytes).min(left as usize);
             let (here, behind) = rest.split_at_mut(count * block_bytes);

@@ -1,12 +1,18 @@
 //! The rows of a table, as a new session would see them.
 use core::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use pgtoast_base::{BlockNumber, ItemPointer, OffsetNumber};
-use pgtoast_page::{Deform, HeapTuple, Item, LineState, Page, TupleDescriptor, TupleError, Value};
+use pgtoast_page::{
+    Deform, HeapTuple, Item, LineState, Page, TupleDescriptor, TupleError, Value, XidStatus,
+};
 
 use crate::transactions::StatusReader;
-use crate::{Blocks, Columns, DatadirError, RelationFork, Transactions};
+use crate::{
+    Blocks, Columns, DataFile, DatadirError, FileSource, Filenode, Folder, Fork, Geometry,
+    RelationFile, RelationFork, Transactions,
+};
 
 /// A table's main fork, its columns, and who may see what of it.
 #[derive(Clone, Debug)]
@@ -27,6 +33,30 @@ impl Table {
         transactions: Arc<Transactions>,
     ) -> Self {
         Self { fork, columns, transactions, has_checksums: false }
+    }
+
+    /// A table without its data directory: `first` is segment 0 of its main fork. What became of a
+    /// transaction is known from hint bits alone, and `assumed` where they say nothing.
+    ///
+    /// Errors about its files print the number in the file's name, and 0 for a name that is none.
+    ///
+    /// # Errors
+    /// [`DatadirError::FileMissing`], and those of [`RelationFork::open`].
+    pub fn open_file(
+        first: impl AsRef<Path>,
+        columns: Columns,
+        geometry: Geometry,
+        assumed: XidStatus,
+    ) -> Result<Self, DatadirError> {
+        let first = first.as_ref();
+        let name = first.file_name().and_then(|name| name.to_str());
+        let filenode = name.and_then(crate::file::decimal).map(Filenode::new).unwrap_or_default();
+        let (folder, fork) = (Folder::Root, Fork::Main);
+        let file = DataFile::Relation(RelationFile { folder, filenode, fork, segment: 0 });
+        let source = Arc::new(FileSource::relation(first));
+        let fork = RelationFork::open(source, folder, filenode, fork, geometry)?;
+        let fork = fork.ok_or(DatadirError::FileMissing { file })?;
+        Ok(Self::new(fork, Arc::new(columns), Arc::new(Transactions::assume(assumed))))
     }
 
     /// Whether its pages carry checksums; then scans verify them.

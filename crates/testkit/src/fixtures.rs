@@ -4,6 +4,7 @@
 //! testdata/<major>/<name>.page       one page, as it lay in the file
 //! testdata/<major>/<name>.facts      what the server says of it, one record a line
 //! testdata/<major>/datums            attributes of every storage form, with their chunks
+//! testdata/<major>/datadir.tar.lz4  a data directory, trimmed to what is read of one
 //! testdata/pglz_vectors              streams and refusals
 //! ```
 //! A record is its kind and its fields, with tabs between them; bytes are in hexadecimal and `-` is
@@ -24,6 +25,15 @@ pub const MAJORS: [u32; 2] = [15, 18];
 #[must_use]
 pub fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata")
+}
+
+/// The files of a data directory that was stopped cleanly, by their paths in it.
+///
+/// # Errors
+/// When they cannot be read.
+pub fn data_directory(major: u32) -> Result<Vec<(String, Vec<u8>)>> {
+    let path = directory().join(major.to_string()).join("datadir.tar.lz4");
+    crate::archive::unpack(&fs::read(&path).with_context(|| path.display().to_string())?)
 }
 
 /// How a transaction ended, as its server says.
