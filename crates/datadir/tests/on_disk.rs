@@ -138,8 +138,8 @@ fn a_relation_file_alone_reads_by_a_specification_of_its_columns() {
     };
     let notes = "id int4, plain text, packed text, outside text external, \"both\" text";
     let (found, errors) = open(&copy("notes"), notes, XidStatus::Committed);
-    // Later statements left hints on every row but the one of the last, an update that was rolled back.
-    let expected: Vec<_> = (1..=40).filter(|id| id % 10 != 0 && *id != 3).collect();
+    // Nobody has looked at row 1 since its deletion was rolled back; of row 3 another version is taken.
+    let expected: Vec<_> = (2..=40).filter(|id| id % 10 != 0).collect();
     assert_eq!((found, errors), (expected, vec![]));
     // Nobody can leave a hint of a transaction that has not ended: 1 was deleted, 4 inserted.
     let waiting = copy("waiting");
