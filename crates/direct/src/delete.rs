@@ -14,7 +14,7 @@ impl DirectRelation {
     /// taller tree the interior nodes do. All that has to be read is read before the first is deleted.
     ///
     /// Of a value that was edited, tuples may belong to other versions of it, too: what an edit returned as
-    /// the old version's own is what may go.
+    /// the old version's own is what may go, see [`Edited`](crate::Edited).
     ///
     /// # Errors
     /// Any [`DirectError`] about trees; then nothing was deleted. The store's own.

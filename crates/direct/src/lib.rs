@@ -12,6 +12,7 @@ mod cost;
 mod crc32c;
 mod delete;
 mod draft;
+mod edit;
 mod error;
 #[cfg(all(feature = "std", unix))]
 mod file_store;
@@ -29,6 +30,7 @@ mod write;
 
 pub use chunk_tuple::ChunkTuple;
 pub use cost::Cost;
+pub use edit::Edited;
 pub use error::{ChunkFault, DirectError, Failure};
 #[cfg(all(feature = "std", unix))]
 pub use file_store::{FileStore, FileTuple};

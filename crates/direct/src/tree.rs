@@ -21,7 +21,7 @@ use zerocopy::little_endian::I64;
 use crate::chunk_tuple::{LEAF_HEAD_LEN, Shape, plain_leaf};
 use crate::draft::EDITED;
 use crate::group::GROUP_HEADER_LEN;
-use crate::trailer::Trailer;
+use crate::trailer::{Trailer, TrailerDraft};
 use crate::{ChunkFault, ChunkStore, Cost, DirectError, Failure, Parameters};
 
 /// A node that is held.
@@ -40,8 +40,27 @@ impl<T: core::ops::Deref<Target = [u8]>> Level<T> {
     }
 
     #[inline]
-    fn bounds(&self) -> Bounds<'_> {
+    pub(crate) fn bounds(&self) -> Bounds<'_> {
         Bounds { bounds: self.shape.bounds(&self.tuple), start: self.range.start, chunk_bytes: 0 }
+    }
+
+    /// Whether the node's own columns agree with each other and with the bytes that it should cover.
+    pub(crate) fn check(&self) -> Result<(), DirectError> {
+        let (tid, len) = (self.tid, self.range.len());
+        if self.shape.is_leaf() || self.shape.bounds.is_none() {
+            return Err(DirectError::NotNode { tid });
+        }
+        let count = self.tids().len();
+        let bounds = self.shape.bounds(&self.tuple);
+        if bounds.len() != count + 1 {
+            return Err(DirectError::NodeBounds { tid, found: bounds.len(), expected: count + 1 });
+        }
+        let ends = self.bounds();
+        let (start, end) = (ends.bound(0), ends.bound(count));
+        if start != 0 || end != to_i64(len) {
+            return Err(DirectError::Bounds { tid, child: count, start, end, len });
+        }
+        Ok(())
     }
 }
 
@@ -120,6 +139,8 @@ pub(crate) struct Tree<'s, S: ChunkStore> {
     store: &'s S,
     rules: LeafRules,
     form: Form,
+    /// The number of the root, without the mark.
+    root_seq: i32,
     /// Where the root's own part of the value is in its tuple, and where it starts in the value.
     own: Range<usize>,
     own_start: usize,
@@ -169,6 +190,7 @@ impl<'s, S: ChunkStore> Tree<'s, S> {
             store,
             rules,
             form,
+            root_seq: shape.seq,
             own,
             own_start,
             prefix,
@@ -193,7 +215,7 @@ impl<'s, S: ChunkStore> Tree<'s, S> {
             return Err(DirectError::ChunkNumber { tid, found: root.shape.seq, expected: 0 });
         }
         if self.form == Form::Tall {
-            return self.check_node(root);
+            return root.check();
         }
         let expected = stored_len.div_ceil(chunk_bytes).saturating_sub(1);
         if self.form == Form::Flat && count != expected {
@@ -206,26 +228,12 @@ impl<'s, S: ChunkStore> Tree<'s, S> {
             return Err(DirectError::ChunkLen { tid, found, expected });
         }
         let expected = i32::try_from(count).unwrap_or(i32::MAX);
-        if root.shape.seq != expected {
-            return Err(DirectError::ChunkNumber { tid, found: root.shape.seq, expected });
+        // Of an edited value the leaves keep their numbers, which the root's has to be above of.
+        let found = root.shape.seq;
+        if found < expected || found > expected && !self.rules.is_edited {
+            return Err(DirectError::ChunkNumber { tid, found, expected });
         }
-        check_trailer(self.rules.trailer_len, root.shape.data.as_ref(), &root.tuple, expected, tid)
-    }
-
-    /// What a node's own columns say, against the bytes that it should cover.
-    fn check_node(&self, node: &Level<S::Tuple<'s>>) -> Result<(), DirectError> {
-        let (tid, len) = (node.tid, node.range.len());
-        let count = node.tids().len();
-        let bounds = node.shape.bounds(&node.tuple);
-        if bounds.len() != count + 1 {
-            return Err(DirectError::NodeBounds { tid, found: bounds.len(), expected: count + 1 });
-        }
-        let ends = node.bounds();
-        let (start, end) = (ends.bound(0), ends.bound(count));
-        if start != 0 || end != to_i64(len) {
-            return Err(DirectError::Bounds { tid, child: count, start, end, len });
-        }
-        Ok(())
+        check_trailer(self.rules.trailer_len, root.shape.data.as_ref(), &root.tuple, found, tid)
     }
 
     pub(crate) const fn form(&self) -> Form {
@@ -234,6 +242,24 @@ impl<'s, S: ChunkStore> Tree<'s, S> {
 
     pub(crate) const fn is_edited(&self) -> bool {
         self.rules.is_edited
+    }
+
+    pub(crate) const fn chunk_bytes(&self) -> usize {
+        self.rules.chunk_bytes
+    }
+
+    pub(crate) const fn has_trailers(&self) -> bool {
+        self.rules.trailer_len > 0
+    }
+
+    /// The number of the root, without the mark.
+    pub(crate) const fn root_seq(&self) -> i32 {
+        self.root_seq
+    }
+
+    /// Where the root's own part starts in the value; its end where the root has none.
+    pub(crate) const fn own_start(&self) -> usize {
+        self.own_start
     }
 
     pub(crate) const fn stored_len(&self) -> usize {
@@ -422,7 +448,7 @@ impl<'s, S: ChunkStore> Tree<'s, S> {
         if found < 0 || found >= parent {
             return Err(DirectError::ParentNumber { tid, found, parent }.into());
         }
-        self.check_node(&node)?;
+        node.check()?;
         self.levels.push(node);
         Ok(())
     }
@@ -438,6 +464,8 @@ impl<'s, S: ChunkStore> Tree<'s, S> {
                 tuple: root.tuple.clone(),
                 data: self.own.clone(),
                 start: self.own_start,
+                tid: root.tid,
+                seq: self.root_seq,
             });
         }
         let child = self.descend(at)?;
@@ -461,7 +489,24 @@ impl<'s, S: ChunkStore> Tree<'s, S> {
         self.cost.leaf_bytes += len as u64;
         let shape = Shape::of(&tuple, tid)?;
         let start = shape.data.map_or(0, |data| data.start);
-        Ok(HeldLeaf { tuple, data: start..start + len, start: range.start })
+        Ok(HeldLeaf { tuple, data: start..start + len, start: range.start, tid, seq: shape.seq })
+    }
+
+    /// Where the leaf that holds byte `at` starts and ends, in a tall tree; it is fetched only where
+    /// nothing else says how deep leaves are.
+    pub(crate) fn leaf_range(&mut self, at: usize) -> Result<Range<usize>, Failure<S::Error>> {
+        let child = self.descend(at)?;
+        let Some(node) = self.levels.last() else { return Err(DirectError::Empty.into()) };
+        Ok(node.bounds().child(node.tid, child, node.range.len())?)
+    }
+
+    /// What the trailer of a leaf says.
+    pub(crate) fn trailer_of(&self, leaf: &HeldLeaf<S::Tuple<'s>>) -> Option<TrailerDraft> {
+        if self.rules.trailer_len == 0 {
+            return None;
+        }
+        let bytes = leaf.tuple.get(leaf.data.start..leaf.data.end + self.rules.trailer_len)?;
+        Trailer::split(bytes).map(|(_, trailer)| trailer.draft())
     }
 }
 
@@ -471,6 +516,8 @@ pub(crate) struct HeldLeaf<T> {
     pub(crate) data: Range<usize>,
     /// Where its data start in the value.
     pub(crate) start: usize,
+    pub(crate) tid: ItemPointer,
+    pub(crate) seq: i32,
 }
 
 impl<T: core::ops::Deref<Target = [u8]>> HeldLeaf<T> {
