@@ -245,6 +245,8 @@ impl OpenPage {
         let pointer = LinePointer::normal(self.upper as u16, high_key.len() as u16);
         self.put_pointer(PageHeader::LEN, pointer);
         self.count -= 1;
+        // The pointer that is left over is cleared, as a server does, although nobody reads it.
+        self.put_pointer(self.lower(), LinePointer::UNUSED);
         self.put_header();
     }
 

@@ -20,7 +20,7 @@ use crate::meta::Meta;
 use crate::node::{Node, Target};
 use crate::pages::IndexPages;
 use crate::special::NodeFlags;
-use crate::tuple::{HEADER_LEN, IndexTuple, KEY_COLUMNS, OwnedTuple};
+use crate::tuple::{Bound, HEADER_LEN, IndexTuple, KEY_COLUMNS, OwnedTuple};
 
 /// What a check came across.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -362,7 +362,8 @@ impl<P: IndexPages, R: FnMut(NbtreeError)> Check<'_, P, R> {
             let lowest = node.tuple(first_key)?;
             let above = if node.is_leaf() {
                 first_entry(self.index, lowest).is_some_and(|target| {
-                    Bound::of(self.index, high_key.view()).is_some_and(|b| b.is_below(target))
+                    Bound::of(self.index.width(), high_key.view())
+                        .is_some_and(|b| b.is_below(target.key, target.tid))
                 })
             } else {
                 is_below(self.index, high_key.view(), lowest, false)
@@ -372,39 +373,6 @@ impl<P: IndexPages, R: FnMut(NbtreeError)> Check<'_, P, R> {
             }
         }
         Ok(())
-    }
-}
-
-/// A pivot as what it means: what it lacks is below everything.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Bound {
-    chunk_id: u64,
-    chunk_seq: Option<i32>,
-    tid: Option<ItemPointer>,
-}
-
-impl Bound {
-    fn of<P: IndexPages>(index: &Index<P>, tuple: IndexTuple<'_>) -> Option<Self> {
-        // One without its second column may be too short to read both.
-        let mut bytes = [0; 24];
-        let len = tuple.bytes().len().min(24);
-        bytes[..len].copy_from_slice(&tuple.bytes()[..len]);
-        let key = crate::key::key_of(index.width(), &bytes)?;
-        let has_seq = tuple.pivot_columns() >= KEY_COLUMNS;
-        Some(Self {
-            chunk_id: key.chunk_id.get(),
-            chunk_seq: has_seq.then_some(key.chunk_seq),
-            tid: tuple.pivot_tid(),
-        })
-    }
-
-    fn is_below(self, target: Target) -> bool {
-        let entry = Self {
-            chunk_id: target.key.chunk_id.get(),
-            chunk_seq: Some(target.key.chunk_seq),
-            tid: target.tid,
-        };
-        self < entry
     }
 }
 
@@ -427,7 +395,7 @@ fn is_below<P: IndexPages>(
         let pair = last_entry(index, one).zip(first_entry(index, other));
         pair.is_some_and(|(one, other)| (one.key, one.tid) < (other.key, other.tid))
     } else {
-        let pair = Bound::of(index, one).zip(Bound::of(index, other));
+        let pair = Bound::of(index.width(), one).zip(Bound::of(index.width(), other));
         pair.is_some_and(|(one, other)| one < other)
     }
 }

@@ -27,6 +27,7 @@ mod split;
 mod split_point;
 mod sync;
 mod tuple;
+mod vacuum;
 
 pub use check::CheckReport;
 pub use error::{IndexError, NbtreeError};
@@ -44,3 +45,4 @@ pub use shared::{NoRoom, SharedPages, SharedRead, SharedWrite};
 pub use special::{NodeFlags, Special};
 #[cfg(pgtoast_loom)]
 pub use sync::mutant::{Mutant, seed};
+pub use vacuum::VacuumReport;

@@ -17,7 +17,7 @@ use zerocopy::FromBytes;
 use crate::error::NbtreeError;
 use crate::key::{Key, KeyWidth, Layout, Oid8Layout, OidLayout};
 use crate::special::{NodeFlags, Special};
-use crate::tuple::IndexTuple;
+use crate::tuple::{Bound, IndexTuple};
 
 /// What a search looks for: a key, and the tid where the place of one entry is meant.
 #[derive(Clone, Copy, Debug)]
@@ -239,6 +239,34 @@ impl<'a> Node<'a> {
         while high - low > 1 {
             let middle = low + (high - low) / 2;
             if self.is_below::<L>(middle, value, target).ok_or(middle)? {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+
+    /// Whether everything on the page is below a bound which may be the high key of one further right.
+    pub(crate) fn ends_below(&self, width: KeyWidth, bound: Bound) -> Result<bool, NbtreeError> {
+        if self.is_rightmost() {
+            return Ok(false);
+        }
+        let outside = NbtreeError::ItemOutside { block: self.block.get(), item: 1 };
+        Ok(Bound::of(width, self.tuple(1)?).ok_or(outside)? < bound)
+    }
+
+    /// The last item of an inner page that is below a bound; the first, if no other is.
+    pub(crate) fn last_below_bound(
+        &self,
+        width: KeyWidth,
+        bound: Bound,
+    ) -> Result<u16, NbtreeError> {
+        let (mut low, mut high) = (self.first(), self.count + 1);
+        while high.saturating_sub(low) > 1 {
+            let middle = low + (high - low) / 2;
+            let outside = NbtreeError::ItemOutside { block: self.block.get(), item: middle };
+            if Bound::of(width, self.tuple(middle)?).ok_or(outside)? < bound {
                 low = middle;
             } else {
                 high = middle;

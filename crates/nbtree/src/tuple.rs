@@ -15,7 +15,7 @@
 //! first entry of an inner page keeps none.
 //!
 //! Source: `itup.h`, `nbtree.h`, `nbtutils.c`, `_bt_truncate` (REL_18).
-use pgtoast_base::{ItemPointer, OffsetNumber, maxalign};
+use pgtoast_base::{BlockNumber, ItemPointer, OffsetNumber, maxalign};
 
 use crate::key::{Key, KeyWidth, key_of};
 
@@ -182,7 +182,7 @@ impl OwnedTuple {
     }
 
     /// The lowest bound there is, above `child`.
-    pub(crate) fn minus_infinity(child: pgtoast_base::BlockNumber) -> Self {
+    pub(crate) fn minus_infinity(child: BlockNumber) -> Self {
         let mut tuple = Self { bytes: [0; MAX_LEN], len: HEADER_LEN };
         tuple.set_info(ALT_TID);
         tuple.set_tid(ItemPointer::new(child, OffsetNumber::INVALID));
@@ -222,7 +222,7 @@ impl OwnedTuple {
     }
 
     /// A pivot out of a page, leading to another block.
-    pub(crate) fn pivot(source: IndexTuple<'_>, child: pgtoast_base::BlockNumber) -> Option<Self> {
+    pub(crate) fn pivot(source: IndexTuple<'_>, child: BlockNumber) -> Option<Self> {
         let len = source.bytes().len();
         let mut bytes = [0; MAX_LEN];
         bytes.get_mut(..len)?.copy_from_slice(source.bytes());
@@ -267,4 +267,60 @@ pub(crate) fn kept_columns(left: Key, right: Key) -> u16 {
     } else {
         KEY_COLUMNS + 1
     }
+}
+
+/// A pivot as what it means: what it lacks is below everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Bound {
+    chunk_id: u64,
+    chunk_seq: Option<i32>,
+    tid: Option<ItemPointer>,
+}
+
+impl Bound {
+    /// Of a pivot that keeps one column at least.
+    pub(crate) fn of(width: KeyWidth, tuple: IndexTuple<'_>) -> Option<Self> {
+        // One without its second column may be too short to read both.
+        let mut bytes = [0; 24];
+        let len = tuple.bytes().len().min(bytes.len());
+        bytes[..len].copy_from_slice(&tuple.bytes()[..len]);
+        let key = key_of(width, &bytes)?;
+        Some(Self {
+            chunk_id: key.chunk_id.get(),
+            chunk_seq: (tuple.pivot_columns() >= KEY_COLUMNS).then_some(key.chunk_seq),
+            tid: tuple.pivot_tid(),
+        })
+    }
+
+    /// Whether it is below an entry.
+    pub(crate) fn is_below(self, key: Key, tid: Option<ItemPointer>) -> bool {
+        let chunk_seq = Some(key.chunk_seq);
+        self < Self { chunk_id: key.chunk_id.get(), chunk_seq, tid }
+    }
+}
+
+/// A leaf tuple with fewer tids than it has: one alone is no list.
+#[expect(clippy::cast_possible_truncation, reason = "no more than it had")]
+pub(crate) fn with_tids(
+    tuple: IndexTuple<'_>,
+    tids: &[ItemPointer],
+) -> Option<alloc::vec::Vec<u8>> {
+    let start = usize::try_from(tuple.tid().block.get()).ok()?;
+    let mut bytes = tuple.bytes().get(..start)?.to_vec();
+    let (first, is_list) = (*tids.first()?, tids.len() > 1);
+    let tid = if is_list {
+        for tid in tids {
+            bytes.extend(tid.to_bytes());
+        }
+        bytes.resize(maxalign(bytes.len()), 0);
+        let item = OffsetNumber::new(tids.len() as u16 | POSTING);
+        ItemPointer::new(BlockNumber::new(start as u32), item)
+    } else {
+        first
+    };
+    let flags = (tuple.info() & !(LEN_MASK | ALT_TID)) | if is_list { ALT_TID } else { 0 };
+    let info = flags | bytes.len() as u16;
+    bytes.get_mut(..TID_LEN)?.copy_from_slice(&tid.to_bytes());
+    bytes.get_mut(TID_LEN..HEADER_LEN)?.copy_from_slice(&info.to_le_bytes());
+    Some(bytes)
 }

@@ -153,8 +153,8 @@ impl Ids {
         let mut batch = Vec::new();
         let len = 1 + rng.below(most);
         while batch.len() < len {
-            let chunks =
-                i32::try_from(1 + rng.below(if rng.chance(5) { 300 } else { 6 })).unwrap_or(1);
+            let most_chunks = if rng.chance(5) { 300 } else { 6 };
+            let chunks = i32::try_from(1 + rng.below(most_chunks)).unwrap_or(1);
             let id = match self.kind {
                 0 => self.next(0, 1),
                 1 => self.next(rng.below(4), 1),
