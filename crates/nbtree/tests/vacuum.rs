@@ -2,6 +2,7 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use pgtoast_base::{BlockNumber, BlockSize, OffsetNumber};
 use pgtoast_nbtree::{Index, IndexPages, Insertion, KeyWidth, MemoryPages};
@@ -19,9 +20,9 @@ fn what_a_vacuum_leaves_is_what_was_not_gone() {
             for round in 0..30 {
                 for _ in 0..1500 {
                     let key = key(rng.below(3000) as u64, i32::try_from(rng.below(4)).unwrap());
-                    if !model.contains_key(&key) {
+                    if let Entry::Vacant(place) = model.entry(key) {
                         assert_eq!(index.insert(key, tid(next)), Ok(Insertion::Done));
-                        model.insert(key, tid(next));
+                        place.insert(tid(next));
                         next += 1;
                     }
                 }
