@@ -5,6 +5,7 @@
 mod array;
 mod attributes;
 mod catalog;
+pub mod check;
 mod column_spec;
 mod columns;
 mod control;

@@ -229,7 +229,7 @@ impl StatusReader<'_> {
         }
     }
 
-    fn try_status(&self, xid: Xid) -> Result<XidStatus, DatadirError> {
+    pub(crate) fn try_status(&self, xid: Xid) -> Result<XidStatus, DatadirError> {
         let transactions = self.transactions;
         if !xid.is_normal() {
             let status = if xid.is_valid() { XidStatus::Committed } else { XidStatus::Aborted };

@@ -97,6 +97,18 @@ impl Server {
         Ok(())
     }
 
+    /// Ends the server at once, as a crash would: nothing more is written, and the next start replays
+    /// the log.
+    ///
+    /// # Errors
+    /// When it does not end within a minute.
+    pub fn crash(&mut self) -> Result<()> {
+        let Some(mut running) = self.running.take() else { return Ok(()) };
+        let status = running.end(Signal::QUIT, Duration::from_secs(60))?;
+        status.with_context(|| format!("no end in a minute; {}", self.log_tail()))?;
+        Ok(())
+    }
+
     /// A session in the database `postgres`.
     ///
     /// # Errors

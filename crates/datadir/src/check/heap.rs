@@ -1,0 +1,615 @@
+//! The tuples of a heap's pages.
+use pgtoast_base::{BlockNumber, ItemPointer, Oid, Oid8};
+use pgtoast_page::{
+    Attribute, Datum, HeapTuple, Infomask, Infomask2, Item, LineState, Page, PageFlags,
+    TupleDescriptor, TupleError, TupleHeader, Value, VisibilityBits,
+};
+use pgtoast_varlena::{CompressionMethod, Kind, MAX_DATUM_LEN, ToastPointer, Varlena};
+
+use super::chains::{self, ItemFate};
+use super::columns_plan::ColumnsPlan;
+use super::deep::DeepQueue;
+use super::maps::{FreeSpace, VisibilityMap};
+use super::report::Report;
+use super::runs::{ChunkFault, ChunkSeen, RunCollector, ValueTable};
+use super::statuses::{Fate, Statuses};
+use super::target::Target;
+use super::{Coverage, Finding, FindingKind, Readable};
+
+/// Judges the tuples of a heap, for one thread.
+pub(super) struct HeapCheck<'a, 'r> {
+    pub(super) target: &'a Target,
+    pub(super) report: &'a Report<'r>,
+    pub(super) statuses: Statuses<'a>,
+    /// `None` where the catalogs do not say.
+    pub(super) columns: Option<&'a ColumnsPlan<'a>>,
+    pub(super) visibility: Option<&'a VisibilityMap>,
+    pub(super) free_space: Option<&'a FreeSpace>,
+    pub(super) rows: Rows<'a, 'r>,
+    /// Whether headers and attributes are judged, or another pass has done so.
+    pub(super) is_first_pass: bool,
+    /// How many tuples could not be read, so that what they lead to is unknown.
+    pub(super) broken: u64,
+    pub(super) fates: Vec<ItemFate>,
+    /// Whether the status of some transaction was told to be unknown: once is enough.
+    pub(super) status_told: bool,
+}
+
+/// What the rows of a heap are.
+pub(super) enum Rows<'a, 'r> {
+    /// Rows of a table that leads to no TOAST relation that could be read; whether it has one.
+    Plain { toast: Option<Oid> },
+    /// Rows of a table with out-of-line values.
+    Values(Values<'a, 'r>),
+    /// Chunks of such values.
+    Chunks(RunCollector<'a>),
+}
+
+/// What rows with out-of-line values are held against.
+pub(super) struct Values<'a, 'r> {
+    pub(super) toast: Oid,
+    pub(super) table: &'a ValueTable,
+    /// The ids that the table has all runs of.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) hint: usize,
+    /// Where compressed values wait to be decompressed, if that was asked for.
+    pub(super) deep: Option<DeepQueue<'a, 'r>>,
+}
+
+impl HeapCheck<'_, '_> {
+    /// Judges a page; `bad_items` are known to lead nowhere.
+    pub(super) fn page(
+        &mut self,
+        block: BlockNumber,
+        page: Page<'_>,
+        bad_items: &[u16],
+        coverage: &mut Coverage,
+    ) {
+        self.broken += bad_items.len() as u64;
+        let promise = self.promise(block, page);
+        if self.is_first_pass
+            && let Some(map) = self.free_space
+        {
+            map.compare(block, page, coverage);
+        }
+        let plan = self.columns;
+        let mut values = vec![Value::Null; plan.map_or(0, |plan| plan.attributes.len())];
+        let mut has_chains = false;
+        self.fates.clear();
+        for (item, pointer) in page.items() {
+            self.fates.push(ItemFate::None);
+            match pointer.state() {
+                LineState::Normal => {}
+                LineState::Redirect => {
+                    has_chains = true;
+                    continue;
+                }
+                LineState::Dead if promise.contains(VisibilityBits::ALL_VISIBLE) => {
+                    let tid = ItemPointer::new(block, item);
+                    self.tell(self.target.of_item(tid, FindingKind::NotVisible, Readable::All));
+                    continue;
+                }
+                LineState::Dead | LineState::Unused => continue,
+            }
+            if bad_items.contains(&item.get()) {
+                continue;
+            }
+            let tid = ItemPointer::new(block, item);
+            let Ok(Item::Normal(bytes)) = page.item(item) else { continue };
+            let Ok(tuple) = HeapTuple::new(bytes) else { continue };
+            coverage.tuples += 1;
+            has_chains |= chains::may_be_chained(tuple.header());
+            let fate = self.tuple(tid, &tuple, plan, promise, &mut values, coverage);
+            if let (Some(fate), Some(last)) = (fate, self.fates.last_mut()) {
+                *last = ItemFate::Known(fate);
+            }
+        }
+        if has_chains && self.is_first_pass {
+            chains::check(self.target, block, page, &self.fates, &self.statuses, self.report);
+        }
+    }
+
+    /// What the block is promised to be by the map and by its own flag, which the map may not be ahead
+    /// of.
+    fn promise(&self, block: BlockNumber, page: Page<'_>) -> VisibilityBits {
+        if !self.is_first_pass {
+            return VisibilityBits::empty();
+        }
+        let mut promise = self.visibility.map_or(VisibilityBits::empty(), |map| map.of(block));
+        let has_flag = page.header().flags().contains(PageFlags::ALL_VISIBLE);
+        if !promise.is_empty() && !has_flag {
+            self.tell(self.target.of_block(block, FindingKind::VisibilityFlag, Readable::All));
+            return VisibilityBits::empty();
+        }
+        if has_flag {
+            promise |= VisibilityBits::ALL_VISIBLE;
+        }
+        promise
+    }
+
+    /// Judges a tuple; `None` if its header is too broken to say what became of it.
+    fn tuple<'p>(
+        &mut self,
+        tid: ItemPointer,
+        tuple: &HeapTuple<'p>,
+        plan: Option<&'p ColumnsPlan<'p>>,
+        promise: VisibilityBits,
+        values: &mut [Value<'p>],
+        coverage: &mut Coverage,
+    ) -> Option<Fate> {
+        let header = tuple.header();
+        if self.is_first_pass
+            && let Err(kind) = self.header(tid, tuple)
+        {
+            return self.unreadable(tid, kind);
+        }
+        let inserted = match self.statuses.inserted(header) {
+            Ok(fate) => fate,
+            Err(kind) => return self.unreadable(tid, kind),
+        };
+        // Nobody reads what was never inserted, and a change of the table may have been undone too.
+        if inserted == Fate::Undone {
+            if promise.contains(VisibilityBits::ALL_VISIBLE) {
+                self.tell(self.target.of_item(tid, FindingKind::NotVisible, Readable::All));
+            }
+            if matches!(self.rows, Rows::Chunks(_)) {
+                self.chunk(tid, tuple, inserted, Fate::Undone);
+            }
+            return Some(inserted);
+        }
+        let ended = match self.statuses.ended(header) {
+            Ok(fate) => fate,
+            Err(kind) => {
+                self.told_once(tid, kind);
+                Fate::InProgress
+            }
+        };
+        if !promise.is_empty() {
+            self.hold_to(tid, header, promise, inserted, ended);
+        }
+        match self.rows {
+            Rows::Chunks(_) => self.chunk(tid, tuple, inserted, ended),
+            Rows::Plain { .. } | Rows::Values(_) => {
+                if let Some(plan) = plan {
+                    let row = RowFate { inserted, ended };
+                    self.row(tid, tuple, plan, row, values, coverage);
+                }
+            }
+        }
+        Some(inserted)
+    }
+
+    /// A tuple that cannot be judged any further.
+    #[cold]
+    fn unreadable(&mut self, tid: ItemPointer, kind: FindingKind) -> Option<Fate> {
+        self.broken += 1;
+        self.told_once(tid, kind);
+        None
+    }
+
+    /// Tells a fault of a header, but that a log is missing only once: it is missing for all.
+    fn told_once(&mut self, tid: ItemPointer, kind: FindingKind) {
+        if !self.is_first_pass {
+            return;
+        }
+        if matches!(kind, FindingKind::CommitStatus { .. }) {
+            if self.status_told {
+                return;
+            }
+            self.status_told = true;
+        }
+        self.tell(self.target.of_item(tid, kind, Readable::OtherItems));
+    }
+
+    /// What a header says for itself.
+    #[inline]
+    fn header(&self, tid: ItemPointer, tuple: &HeapTuple<'_>) -> Result<(), FindingKind> {
+        let header = tuple.header();
+        let (infomask, infomask2) = (header.infomask(), header.infomask2());
+        if usize::from(header.hoff()) > tuple.bytes().len() {
+            let (hoff, len) = (header.hoff(), tuple.bytes().len());
+            return Err(FindingKind::Tuple(TupleError::DataPastEnd { hoff, len }));
+        }
+        let tell = |kind| self.tell(self.target.of_item(tid, kind, Readable::All));
+        if infomask.contains(Infomask::XMAX_COMMITTED.union(Infomask::XMAX_IS_MULTI)) {
+            tell(FindingKind::MultiCommitted);
+        }
+        if infomask2.contains(Infomask2::HOT_UPDATED)
+            && header.is_hot_updated()
+            && self.statuses.update_xid(header).is_ok_and(|xmax| !xmax.is_valid())
+        {
+            tell(FindingKind::HotWithoutXmax);
+        }
+        if infomask2.contains(Infomask2::HEAP_ONLY) && !infomask.contains(Infomask::UPDATED) {
+            tell(FindingKind::HeapOnlyWithoutUpdate);
+        }
+        let (expected, found) = (header.expected_hoff(), header.hoff());
+        if expected != usize::from(found) {
+            return Err(FindingKind::Tuple(TupleError::DataStart { expected, found }));
+        }
+        Ok(())
+    }
+
+    /// Holds a tuple to what is promised of its block.
+    #[inline]
+    fn hold_to(
+        &self,
+        tid: ItemPointer,
+        header: &TupleHeader,
+        promise: VisibilityBits,
+        inserted: Fate,
+        ended: Fate,
+    ) {
+        let kind = if inserted != Fate::Committed || ended != Fate::Undone {
+            FindingKind::NotVisible
+        } else if promise.contains(VisibilityBits::ALL_FROZEN) && needs_freezing(header) {
+            FindingKind::NotFrozen
+        } else {
+            return;
+        };
+        self.tell(self.target.of_item(tid, kind, Readable::All));
+    }
+
+    /// The attributes of a row.
+    #[inline]
+    fn row<'p>(
+        &mut self,
+        tid: ItemPointer,
+        tuple: &HeapTuple<'p>,
+        plan: &'p ColumnsPlan<'p>,
+        row: RowFate,
+        values: &mut [Value<'p>],
+        coverage: &mut Coverage,
+    ) {
+        let Ok(descriptor) = TupleDescriptor::new(&plan.attributes) else { return };
+        match tuple.deform_into(descriptor, values) {
+            Ok(_) => {
+                for index in &plan.varlenas {
+                    let Some(Value::Stored(datum)) = values.get(usize::from(*index)) else {
+                        continue;
+                    };
+                    let Some(first) = datum.bytes.first() else { continue };
+                    if matches!(Kind::of(*first), Kind::Pointer | Kind::LongCompressed) {
+                        self.datum(tid, tuple, index + 1, datum, row, coverage);
+                    }
+                }
+            }
+            // Somebody who adds a column in a transaction that goes on makes rows that are ahead of
+            // the catalogs.
+            Err(TupleError::AttributeCount { .. }) if row.inserted == Fate::InProgress => {}
+            Err(error) => self.broken_row(tid, tuple, descriptor, error, row, coverage),
+        }
+    }
+
+    /// A row with a broken attribute: says which, and judges what comes before it.
+    #[cold]
+    fn broken_row<'p>(
+        &mut self,
+        tid: ItemPointer,
+        tuple: &HeapTuple<'p>,
+        descriptor: TupleDescriptor<'p>,
+        error: TupleError,
+        row: RowFate,
+        coverage: &mut Coverage,
+    ) {
+        self.broken += 1;
+        let attributes = match tuple.deform(descriptor) {
+            Ok(attributes) => attributes,
+            Err(error) => {
+                return self.first_pass_only(|check| {
+                    let kind = FindingKind::Tuple(error);
+                    check.target.of_item(tid, kind, Readable::OtherItems)
+                });
+            }
+        };
+        for attribute in attributes {
+            match attribute {
+                Ok(Attribute { number, value: Value::Stored(datum), .. }) => {
+                    let is_varlena =
+                        self.columns.is_some_and(|plan| plan.varlenas.contains(&(number - 1)));
+                    if is_varlena {
+                        self.datum(tid, tuple, number, &datum, row, coverage);
+                    }
+                }
+                Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        self.first_pass_only(|check| {
+            let kind = FindingKind::Tuple(error);
+            let number = attribute_of(error);
+            let name = number.and_then(|number| check.columns?.name(number));
+            match (number, name) {
+                (Some(number), Some(name)) => {
+                    let readable = Readable::ColumnsBefore(number);
+                    check.target.of_column(tid, name, kind, readable)
+                }
+                _ => check.target.of_item(tid, kind, Readable::OtherItems),
+            }
+        });
+    }
+
+    fn first_pass_only(&self, finding: impl FnOnce(&Self) -> Finding) {
+        if self.is_first_pass {
+            self.tell(finding(self));
+        }
+    }
+
+    /// A value that is compressed or out of line.
+    fn datum(
+        &mut self,
+        tid: ItemPointer,
+        tuple: &HeapTuple<'_>,
+        number: u16,
+        datum: &Datum<'_>,
+        row: RowFate,
+        coverage: &mut Coverage,
+    ) {
+        let kind = match datum.varlena() {
+            Ok(Varlena::External(pointer)) => {
+                let is_flagged = tuple.header().infomask().contains(Infomask::HAS_EXTERNAL);
+                return self.external(tid, number, &pointer, is_flagged, row, coverage);
+            }
+            Ok(Varlena::Compressed(compressed)) => {
+                let (raw_len, bits) = (compressed.info.len(), compressed.info.word() >> 30);
+                #[expect(clippy::cast_possible_truncation, reason = "two bits, and thirty")]
+                let (bits, raw_len_32) = (bits as u8, raw_len as u32);
+                let stream_len = compressed.stream.len();
+                let is_possible = CompressionMethod::from_bits(bits).is_some_and(|method| {
+                    raw_len <= pgtoast_codec::maximum_raw_len(method, stream_len)
+                });
+                if is_possible {
+                    let method = CompressionMethod::from_bits(bits);
+                    let deep = match &self.rows {
+                        Rows::Values(values) => values.deep.as_ref(),
+                        _ => None,
+                    };
+                    let error = match (deep, method) {
+                        (Some(_), Some(method)) if self.is_first_pass => {
+                            coverage.decompressed += 1;
+                            pgtoast_codec::decompress_to_vec(method, compressed.stream, raw_len)
+                                .err()
+                        }
+                        _ => None,
+                    };
+                    let Some(error) = error else { return };
+                    FindingKind::Decompress { error }
+                } else {
+                    FindingKind::InlineCompression { raw_len: raw_len_32, bits }
+                }
+            }
+            Ok(_) => return,
+            Err(error) => FindingKind::Varlena(error),
+        };
+        self.first_pass_only(|check| {
+            check.of_value(tid, number, None, kind, Readable::OtherColumns)
+        });
+    }
+
+    fn of_value(
+        &self,
+        tid: ItemPointer,
+        number: u16,
+        value_id: Option<Oid8>,
+        kind: FindingKind,
+        readable: Readable,
+    ) -> Finding {
+        let column = self.columns.and_then(|plan| plan.name(number));
+        Finding { column, value_id, ..self.target.of_item(tid, kind, readable) }
+    }
+
+    /// A pointer to a value.
+    fn external(
+        &mut self,
+        tid: ItemPointer,
+        number: u16,
+        pointer: &ToastPointer,
+        is_flagged: bool,
+        row: RowFate,
+        coverage: &mut Coverage,
+    ) {
+        let value_id = pointer.value_id();
+        let is_first_pass = self.is_first_pass;
+        let is_living = row.ended != Fate::Committed;
+        let fault = pointer_fault(pointer).or(match &self.rows {
+            Rows::Plain { toast: None } => Some(FindingKind::ToastRelationMissing),
+            _ if !is_flagged => Some(FindingKind::ExternalUnflagged),
+            _ => None,
+        });
+        if is_first_pass && let Some(kind) = fault {
+            let readable = match kind {
+                FindingKind::ExternalUnflagged => Readable::All,
+                _ => Readable::OtherColumns,
+            };
+            self.tell(self.of_value(tid, number, value_id, kind, readable));
+        }
+        let ToastPointer::Oid(_) = pointer else { return };
+        let Rows::Values(values) = &mut self.rows else { return };
+        if is_first_pass && pointer.toast_rel_id() != values.toast && is_living {
+            let (found, expected) = (pointer.toast_rel_id(), values.toast);
+            let kind = FindingKind::PointerRelation { found, expected };
+            let column = self.columns.and_then(|plan| plan.name(number));
+            let finding = self.target.of_item(tid, kind, Readable::All);
+            self.report.tell(Finding { column, value_id, ..finding });
+        }
+        let id = value_id.map_or(0, Oid8::get);
+        if id < values.start || id >= values.end {
+            return;
+        }
+        let Ok(id) = u32::try_from(id) else { return };
+        let runs = values.table.find(id, &mut values.hint);
+        // A dead version may outlive its chunks, which are vacuumed apart.
+        if !is_living {
+            coverage.dead_values += 1;
+            return;
+        }
+        coverage.values += 1;
+        if fault.is_some_and(|kind| !matches!(kind, FindingKind::ExternalUnflagged)) {
+            return;
+        }
+        // Rows of a transaction that is not over may be ahead of their chunks where the log has not
+        // been replayed.
+        if row.inserted == Fate::InProgress && !self.statuses.bounds.is_known() {
+            return;
+        }
+        match values.table.judge(pointer, runs) {
+            // Who deletes the row deletes its chunks, and both go on.
+            Some(verdict)
+                if verdict.kind == FindingKind::ChunkDeleted && row.ended != Fate::Undone => {}
+            Some(verdict) => {
+                self.tell(self.of_value(tid, number, value_id, verdict.kind, verdict.readable));
+            }
+            None => {
+                if let Some(deep) = &mut values.deep
+                    && pointer.is_compressed()
+                {
+                    let column = self.columns.and_then(|plan| plan.name(number));
+                    deep.push(*pointer, tid, column, coverage);
+                }
+            }
+        }
+    }
+
+    /// A chunk of a value.
+    #[inline]
+    fn chunk(&mut self, tid: ItemPointer, tuple: &HeapTuple<'_>, inserted: Fate, ended: Fate) {
+        let infomask = tuple.header().infomask();
+        let hint = infomask.intersection(Infomask::XMIN_FROZEN);
+        // What the server's rule for reading chunks makes of it, which looks at the hint alone.
+        let is_read = hint != Infomask::XMIN_INVALID && tuple.header().xmin().is_valid();
+        if !is_read {
+            return;
+        }
+        let Some(chunk) = parse_chunk(tid, tuple, inserted, ended) else {
+            if inserted != Fate::Undone {
+                self.broken_chunk(tid, tuple);
+            }
+            return;
+        };
+        if let Rows::Chunks(collector) = &mut self.rows {
+            collector.take(&chunk);
+        }
+    }
+
+    #[cold]
+    fn broken_chunk(&self, tid: ItemPointer, tuple: &HeapTuple<'_>) {
+        self.first_pass_only(|check| {
+            let attributes = tuple.header().natts();
+            let descriptor =
+                check.columns.and_then(|plan| TupleDescriptor::new(&plan.attributes).ok());
+            let error = descriptor.and_then(|descriptor| match tuple.deform(descriptor) {
+                Ok(mut attributes) => attributes.find_map(Result::err),
+                Err(error) => Some(error),
+            });
+            let kind = error.map_or(FindingKind::ChunkTuple { attributes }, FindingKind::Tuple);
+            let column =
+                error.and_then(attribute_of).and_then(|number| check.columns?.name(number));
+            Finding { column, ..check.target.of_item(tid, kind, Readable::OtherItems) }
+        });
+    }
+
+    fn tell(&self, finding: Finding) {
+        self.report.tell(finding);
+    }
+}
+
+/// What became of a row's insertion and of its end.
+#[derive(Clone, Copy, Debug)]
+struct RowFate {
+    inserted: Fate,
+    ended: Fate,
+}
+
+/// Whether vacuum would still have something to freeze.
+fn needs_freezing(header: &TupleHeader) -> bool {
+    let infomask = header.infomask();
+    let xmin_needs = header.xmin().is_normal() && !infomask.contains(Infomask::XMIN_FROZEN);
+    let xmax = header.xmax();
+    let xmax_needs =
+        if infomask.contains(Infomask::XMAX_IS_MULTI) { xmax.get() != 0 } else { xmax.is_normal() };
+    xmin_needs || xmax_needs || infomask.intersects(Infomask::MOVED)
+}
+
+/// What is wrong with a pointer by itself.
+fn pointer_fault(pointer: &ToastPointer) -> Option<FindingKind> {
+    let ToastPointer::Oid(_) = pointer else { return Some(FindingKind::PointerKind) };
+    let raw_len = pointer.raw_len();
+    let stored_len = u32::try_from(pointer.stored_len()).unwrap_or(u32::MAX);
+    if usize::try_from(raw_len).is_ok_and(|raw_len| raw_len > MAX_DATUM_LEN) {
+        return Some(FindingKind::RawLength { raw_len });
+    }
+    // What is stored is the raw value without its header, or less.
+    let is_possible = stored_len != 0 && i64::from(stored_len) <= i64::from(raw_len) - 4;
+    if !is_possible {
+        return Some(FindingKind::PointerLengths { raw_len, stored_len });
+    }
+    let bits = (pointer.ext_info().word() >> 30) as u8;
+    let is_known = !pointer.is_compressed() || CompressionMethod::from_bits(bits).is_some();
+    (!is_known).then_some(FindingKind::CompressionMethod { bits })
+}
+
+const fn attribute_of(error: TupleError) -> Option<u16> {
+    match error {
+        TupleError::AttributeEnd { attribute, .. }
+        | TupleError::AttributeStart { attribute, .. }
+        | TupleError::AttributeUnreachable { attribute, .. }
+        | TupleError::Unterminated { attribute, .. }
+        | TupleError::Varlena { attribute, .. } => Some(attribute),
+        _ => None,
+    }
+}
+
+/// What a tuple of a TOAST relation says of its chunk; `None` if it is none.
+#[inline]
+fn parse_chunk(
+    tid: ItemPointer,
+    tuple: &HeapTuple<'_>,
+    inserted: Fate,
+    ended: Fate,
+) -> Option<ChunkSeen> {
+    let header = tuple.header();
+    if header.natts() != CHUNK_ATTRIBUTES {
+        return None;
+    }
+    let (mut is_null, mut rest) = ([false; 3], tuple.bytes().get(usize::from(header.hoff())..)?);
+    if header.infomask().contains(Infomask::HAS_NULL) {
+        let bitmap = *tuple.bytes().get(TupleHeader::LEN)?;
+        is_null = [0, 1, 2].map(|bit| bitmap >> bit & 1 == 0);
+    }
+    if is_null[0] {
+        return None;
+    }
+    let mut word = || {
+        let (word, behind) = rest.split_first_chunk()?;
+        rest = behind;
+        Some(u32::from_le_bytes(*word))
+    };
+    let value_id = word()?;
+    let (seq, mut fault) =
+        if is_null[1] { (u32::MAX, Some(ChunkFault::NullSequence)) } else { (word()?, None) };
+    let mut data: &[u8] = &[];
+    if is_null[2] {
+        fault = fault.or(Some(ChunkFault::NullData));
+    } else {
+        match Varlena::parse(rest, 0).ok()?.0 {
+            Varlena::Long(payload) | Varlena::Short(payload) => data = payload,
+            Varlena::Compressed(_) | Varlena::External(_) => {
+                fault = fault.or(Some(ChunkFault::Toasted));
+            }
+        }
+    }
+    Some(ChunkSeen {
+        value_id,
+        seq,
+        len: u16::try_from(data.len()).ok()?,
+        head: data.first_chunk().map_or(0, |head| u32::from_le_bytes(*head)),
+        tid,
+        is_live: inserted == Fate::Committed && ended == Fate::Undone,
+        is_deleted: ended == Fate::Committed,
+        fault,
+    })
+}
+
+/// `chunk_id`, `chunk_seq`, `chunk_data`.
+const CHUNK_ATTRIBUTES: u16 = 3;

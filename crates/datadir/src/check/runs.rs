@@ -1,0 +1,435 @@
+//! Which chunks there are of which value.
+//!
+//! ```text
+//! in the file     | 7: 0 | 7: 1 | 7: 2 short | 9: 0 | 9: 1 | 8: 0 short | 9: 2 short |
+//! runs            | 7: 0..3                  | 9: 0..2     | 8: 0..1    | 9: 2..3    |
+//! sorted          | 7: 0..3 | 8: 0..1 | 9: 0..2 | 9: 2..3 |
+//! ```
+//! A run is a number of chunks of one value that lie one behind the other in the file, all full but the
+//! last. Most values are one run, so a relation's are few bytes a value; a value is whole if its runs, in
+//! order, leave no gap. What does not fit the memory is left for another pass, by value id.
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use pgtoast_base::{BlockNumber, ItemPointer, OffsetNumber, Oid, Oid8};
+use pgtoast_varlena::{CompressionInfo, ToastPointer};
+
+use super::{FindingKind, Readable};
+
+/// Chunks of one value, one behind the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) value_id: u32,
+    /// The number of the first chunk; whatever is there, if it is nonsense.
+    first: u32,
+    /// How many there are, and the flags above.
+    count_flags: u32,
+    /// The first four bytes of the first chunk.
+    head: u32,
+    /// Where the first chunk is.
+    block: u32,
+    item: u16,
+    /// The bytes in the last one.
+    last_len: u16,
+}
+
+const _: () = assert!(size_of::<Run>() == 24);
+
+/// The chunks are neither deleted nor of a transaction that may not have committed.
+const LIVE: u32 = 1 << 31;
+/// They are deleted, and that is over.
+const DELETED: u32 = 1 << 30;
+/// What is wrong with the one chunk there is; two bits.
+const FAULT_SHIFT: u32 = 28;
+const FAULT_MASK: u32 = 3 << FAULT_SHIFT;
+const COUNT_MASK: u32 = (1 << FAULT_SHIFT) - 1;
+
+/// What can be wrong with a chunk by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum ChunkFault {
+    NullSequence = 1,
+    NullData = 2,
+    Toasted = 3,
+}
+
+/// What a chunk's tuple says of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ChunkSeen {
+    pub(super) value_id: u32,
+    pub(super) seq: u32,
+    pub(super) len: u16,
+    pub(super) head: u32,
+    pub(super) tid: ItemPointer,
+    pub(super) is_live: bool,
+    pub(super) is_deleted: bool,
+    pub(super) fault: Option<ChunkFault>,
+}
+
+impl Run {
+    fn of(chunk: &ChunkSeen) -> Self {
+        let mut flags = chunk.fault.map_or(0, |fault| (fault as u32) << FAULT_SHIFT);
+        if chunk.is_live {
+            flags |= LIVE;
+        }
+        if chunk.is_deleted {
+            flags |= DELETED;
+        }
+        Self {
+            value_id: chunk.value_id,
+            first: chunk.seq,
+            count_flags: 1 | flags,
+            head: chunk.head,
+            block: chunk.tid.block.get(),
+            item: chunk.tid.item.get(),
+            last_len: chunk.len,
+        }
+    }
+
+    const fn count(&self) -> u32 {
+        self.count_flags & COUNT_MASK
+    }
+
+    pub(super) const fn is_live(&self) -> bool {
+        self.count_flags & LIVE != 0
+    }
+
+    const fn is_deleted(&self) -> bool {
+        self.count_flags & DELETED != 0
+    }
+
+    const fn fault(&self) -> Option<ChunkFault> {
+        match (self.count_flags & FAULT_MASK) >> FAULT_SHIFT {
+            0 => None,
+            1 => Some(ChunkFault::NullSequence),
+            2 => Some(ChunkFault::NullData),
+            _ => Some(ChunkFault::Toasted),
+        }
+    }
+
+    /// Where its first chunk is.
+    pub(super) const fn tid(&self) -> ItemPointer {
+        ItemPointer::new(BlockNumber::new(self.block), OffsetNumber::new(self.item))
+    }
+
+    /// The bytes in its chunks.
+    fn bytes(&self, chunk_bytes: u16) -> u64 {
+        u64::from(self.count().saturating_sub(1)) * u64::from(chunk_bytes)
+            + u64::from(self.last_len)
+    }
+
+    /// Whether the chunk goes on where the run ends.
+    #[inline]
+    fn takes(&self, next: &Self, chunk_bytes: u16) -> bool {
+        self.value_id == next.value_id
+            && self.last_len == chunk_bytes
+            && self.first.wrapping_add(self.count()) == next.first
+            && (self.count_flags ^ next.count_flags) & !COUNT_MASK == 0
+            && next.count_flags & FAULT_MASK == 0
+            && self.count() < COUNT_MASK
+    }
+}
+
+/// Collects the runs of values whose ids lie in a window, and narrows the window when they are too
+/// many. One for each thread, with the window's end between them.
+#[derive(Debug)]
+pub(super) struct RunCollector<'a> {
+    runs: Vec<Run>,
+    start: u64,
+    end: &'a AtomicU64,
+    chunk_bytes: u16,
+    most: usize,
+}
+
+impl<'a> RunCollector<'a> {
+    pub(super) const fn new(start: u64, end: &'a AtomicU64, chunk_bytes: u16, most: usize) -> Self {
+        Self { runs: Vec::new(), start, end, chunk_bytes, most }
+    }
+
+    #[inline]
+    pub(super) fn take(&mut self, chunk: &ChunkSeen) {
+        let run = Run::of(chunk);
+        if let Some(last) = self.runs.last_mut()
+            && last.takes(&run, self.chunk_bytes)
+        {
+            last.count_flags += 1;
+            last.last_len = run.last_len;
+            return;
+        }
+        let id = u64::from(run.value_id);
+        if id < self.start || id >= self.end.load(Ordering::Relaxed) {
+            return;
+        }
+        if self.runs.len() >= self.most {
+            self.narrow();
+        }
+        self.runs.push(run);
+    }
+
+    /// Lets go of about half of the ids.
+    #[cold]
+    fn narrow(&mut self) {
+        let middle = self.runs.len() / 2;
+        let (_, median, _) = self.runs.select_nth_unstable_by_key(middle, |run| run.value_id);
+        // At least one id has to stay, or no pass would come to an end.
+        let end = u64::from(median.value_id).max(self.start + 1);
+        let end = self.end.fetch_min(end, Ordering::Relaxed).min(end);
+        self.runs.retain(|run| u64::from(run.value_id) < end);
+        if self.runs.len() * 4 > self.most * 3 {
+            // All of one value, or nearly: its chunks are in the file, so this ends.
+            self.most += self.most / 2 + 16;
+        }
+    }
+
+    pub(super) fn into_runs(self) -> Vec<Run> {
+        self.runs
+    }
+}
+
+/// The values of a relation, or those whose ids lie in a window: what is there of each.
+#[derive(Debug)]
+pub(super) struct ValueTable {
+    runs: Vec<Run>,
+    /// A bit for the first run of each value that a row leads to.
+    referenced: Vec<AtomicU64>,
+    chunk_bytes: u16,
+}
+
+impl ValueTable {
+    pub(super) fn new(parts: Vec<Vec<Run>>, end: u64, chunk_bytes: u16) -> Self {
+        let mut runs = Vec::new();
+        for part in parts {
+            if runs.is_empty() {
+                runs = part;
+            } else {
+                runs.extend_from_slice(&part);
+            }
+        }
+        runs.retain(|run| u64::from(run.value_id) < end);
+        runs.sort_unstable_by_key(|run| (run.value_id, run.first, run.block, run.item));
+        let mut referenced = Vec::new();
+        referenced.resize_with(runs.len().div_ceil(64), AtomicU64::default);
+        Self { runs, referenced, chunk_bytes }
+    }
+
+    /// The runs of a value. `hint` is where the value before was found: rows and values often come in
+    /// one order.
+    #[inline]
+    pub(super) fn find(&self, value_id: u32, hint: &mut usize) -> &[Run] {
+        let is_start = |index: usize| {
+            self.runs.get(index).is_some_and(|run| run.value_id == value_id)
+                && (index == 0 || self.runs[index - 1].value_id != value_id)
+        };
+        let start = if is_start(*hint) {
+            *hint
+        } else {
+            self.runs.partition_point(|run| run.value_id < value_id)
+        };
+        let len = self.runs[start..].iter().take_while(|run| run.value_id == value_id).count();
+        *hint = start + len;
+        if len > 0 {
+            self.referenced[start / 64].fetch_or(1 << (start % 64), Ordering::Relaxed);
+        }
+        &self.runs[start..start + len]
+    }
+
+    /// What is wrong with the value that a pointer leads to, and how much of it is readable.
+    pub(super) fn judge(&self, pointer: &ToastPointer, runs: &[Run]) -> Option<Verdict> {
+        let chunk_bytes = u32::from(self.chunk_bytes);
+        let stored_len = stored_len(pointer);
+        let count = stored_len.div_ceil(chunk_bytes);
+        let last_chunk_bytes = stored_len - count.saturating_sub(1) * chunk_bytes;
+        let mut next = 0_u32;
+        let verdict = |kind, chunk: u32| {
+            let whole = u64::from(chunk.min(count)) * u64::from(chunk_bytes);
+            let of = u64::from(stored_len);
+            Some(Verdict { kind, readable: Readable::Prefix { bytes: whole.min(of), of } })
+        };
+        if runs.is_empty() {
+            return verdict(FindingKind::ValueMissing { count }, 0);
+        }
+        for run in runs {
+            let first = run.first;
+            match run.fault() {
+                Some(ChunkFault::NullSequence) => {
+                    return verdict(FindingKind::ChunkNullSequence, next);
+                }
+                Some(ChunkFault::NullData) if first == next => {
+                    return verdict(FindingKind::ChunkNullData { chunk: first }, next);
+                }
+                Some(ChunkFault::Toasted) if first == next => {
+                    return verdict(FindingKind::ChunkToasted { chunk: first }, next);
+                }
+                _ => {}
+            }
+            if first < next {
+                return verdict(FindingKind::ChunkAgain { chunk: first, count }, first);
+            }
+            if next >= count {
+                return verdict(FindingKind::ChunkBeyond { found: first, last: count - 1 }, next);
+            }
+            if first > next {
+                let kind = FindingKind::ValueGap { next, found: first, count };
+                return verdict(kind, next);
+            }
+            let end = first.saturating_add(run.count());
+            if end > count {
+                return verdict(FindingKind::ChunkBeyond { found: count, last: count - 1 }, count);
+            }
+            let expected = if end == count { last_chunk_bytes } else { chunk_bytes };
+            let found = u32::from(run.last_len);
+            if found != expected {
+                let kind = FindingKind::ChunkSize { chunk: end - 1, found, expected };
+                return verdict(kind, end - 1);
+            }
+            next = end;
+        }
+        if next < count {
+            return verdict(FindingKind::ValueEnded { next, count }, next);
+        }
+        if let Some(expected) = compression_word(pointer)
+            && let [first, ..] = runs
+            && first.head != expected
+        {
+            return verdict(FindingKind::CompressionWord { found: first.head, expected }, 0);
+        }
+        let is_deleted = runs.iter().any(Run::is_deleted);
+        is_deleted.then_some(Verdict { kind: FindingKind::ChunkDeleted, readable: Readable::All })
+    }
+
+    /// The values that no row leads to and no transaction has deleted: where their first chunk is, how
+    /// many chunks there are and how many bytes.
+    pub(super) fn orphans(&self) -> impl Iterator<Item = Orphan> {
+        let mut start = 0;
+        self.runs.chunk_by(|one, other| one.value_id == other.value_id).filter_map(move |runs| {
+            let index = start;
+            start += runs.len();
+            let is_referenced =
+                self.referenced[index / 64].load(Ordering::Relaxed) >> (index % 64) & 1 != 0;
+            let first = runs.iter().find(|run| run.is_live()).filter(|_| !is_referenced)?;
+            let live = || runs.iter().filter(|run| run.is_live());
+            Some(Orphan {
+                value_id: Oid::new(first.value_id).into(),
+                tid: first.tid(),
+                chunks: live().fold(0, |sum: u32, run| sum.saturating_add(run.count())),
+                bytes: live().map(|run| run.bytes(self.chunk_bytes)).sum(),
+            })
+        })
+    }
+}
+
+/// What is wrong with a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub(super) kind: FindingKind,
+    pub(super) readable: Readable,
+}
+
+/// A value that no row leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Orphan {
+    pub(super) value_id: Oid8,
+    pub(super) tid: ItemPointer,
+    pub(super) chunks: u32,
+    pub(super) bytes: u64,
+}
+
+fn stored_len(pointer: &ToastPointer) -> u32 {
+    u32::try_from(pointer.stored_len()).unwrap_or(u32::MAX)
+}
+
+/// The word that a compressed value's chunks begin with.
+fn compression_word(pointer: &ToastPointer) -> Option<u32> {
+    let method = pointer.compression().ok()??;
+    let raw_len = pointer.raw_payload_len().ok()?;
+    Some(CompressionInfo::new(raw_len, method).ok()?.word())
+}
+
+#[cfg(test)]
+mod tests {
+    use pgtoast_varlena::OidPointer;
+
+    use super::*;
+
+    fn chunk(value_id: u32, seq: u32, len: u16) -> ChunkSeen {
+        let tid = ItemPointer::new(BlockNumber::new(seq / 4), OffsetNumber::new(1));
+        ChunkSeen {
+            value_id,
+            seq,
+            len,
+            head: 0,
+            tid,
+            is_live: true,
+            is_deleted: false,
+            fault: None,
+        }
+    }
+
+    fn pointer(value_id: u32, stored_len: u32) -> ToastPointer {
+        let stored = CompressionInfo::from_word(stored_len);
+        let raw_len = i32::try_from(stored_len + 4).expect("small");
+        ToastPointer::Oid(OidPointer::new(raw_len, stored, Oid::new(value_id), Oid::new(1)))
+    }
+
+    /// Chunks of at most ten bytes.
+    fn table(chunks: &[ChunkSeen]) -> ValueTable {
+        let end = AtomicU64::new(u64::MAX);
+        let mut collector = RunCollector::new(0, &end, 10, 1000);
+        chunks.iter().for_each(|chunk| collector.take(chunk));
+        ValueTable::new(vec![collector.into_runs()], u64::MAX, 10)
+    }
+
+    fn judge(chunks: &[ChunkSeen], stored_len: u32) -> Option<FindingKind> {
+        let table = table(chunks);
+        let runs = table.find(7, &mut 0);
+        table.judge(&pointer(7, stored_len), runs).map(|verdict| verdict.kind)
+    }
+
+    #[test]
+    fn chunks_in_any_order_are_a_whole_value() {
+        let chunks = [chunk(7, 2, 3), chunk(8, 0, 4), chunk(7, 0, 10), chunk(7, 1, 10)];
+        assert_eq!(judge(&chunks, 23), None);
+    }
+
+    #[test]
+    fn each_fault_of_a_value_is_named_with_its_chunk() {
+        let (a, b, c) = (chunk(7, 0, 10), chunk(7, 1, 10), chunk(7, 2, 3));
+        let count = 3;
+        for (chunks, expected) in [
+            (&[][..], FindingKind::ValueMissing { count }),
+            (&[a, b], FindingKind::ValueEnded { next: 2, count }),
+            (&[a, c], FindingKind::ValueGap { next: 1, found: 2, count }),
+            (&[b, c], FindingKind::ValueGap { next: 0, found: 1, count }),
+            (&[a, b, b, c], FindingKind::ChunkAgain { chunk: 1, count }),
+            (&[a, b, c, chunk(7, 3, 1)], FindingKind::ChunkBeyond { found: 3, last: 2 }),
+            (
+                &[a, b, chunk(7, 2, 10), chunk(7, 3, 1)],
+                FindingKind::ChunkBeyond { found: 3, last: 2 },
+            ),
+            (&[a, chunk(7, 1, 9), c], FindingKind::ChunkSize { chunk: 1, found: 9, expected: 10 }),
+            (&[a, b, chunk(7, 2, 4)], FindingKind::ChunkSize { chunk: 2, found: 4, expected: 3 }),
+            (
+                &[a, b, c, chunk(7, 0x6032_e974, 10)],
+                FindingKind::ChunkBeyond { found: 0x6032_e974, last: 2 },
+            ),
+        ] {
+            assert_eq!(judge(chunks, 23), Some(expected), "{chunks:?}");
+        }
+    }
+
+    #[test]
+    fn a_window_that_is_too_small_takes_passes_and_misses_nothing() {
+        let chunks: Vec<_> = (1..=1000_u32).rev().map(|id| chunk(id * 3, 0, 5)).collect();
+        let (mut start, mut seen, mut passes) = (0, Vec::new(), 0);
+        while start <= u64::from(u32::MAX) {
+            let end = AtomicU64::new(1 << 32);
+            let mut collector = RunCollector::new(start, &end, 10, 64);
+            chunks.iter().for_each(|chunk| collector.take(chunk));
+            let end = end.load(Ordering::Relaxed);
+            let table = ValueTable::new(vec![collector.into_runs()], end, 10);
+            seen.extend(table.orphans().map(|orphan| orphan.value_id.get()));
+            (start, passes) = (end, passes + 1);
+        }
+        assert!(passes > 10, "{passes}");
+        assert_eq!(seen, (1..=1000).map(|id| id * 3).collect::<Vec<u64>>());
+    }
+}

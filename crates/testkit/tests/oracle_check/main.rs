@@ -1,0 +1,6 @@
+//! The check of data directories against real servers: nothing is found in what a server leaves, whatever
+//! went on in it before, and of what is damaged on purpose exactly that is found.
+mod churn;
+mod clean;
+#[path = "../oracle_datadir/scenario.rs"]
+mod scenario;
