@@ -3,7 +3,7 @@ use pgtoast_base::{ItemPointer, Oid};
 use pgtoast_page::{TupleDescriptor, TupleError, Value};
 
 use crate::problems::Problems;
-use crate::{DatadirError, Table};
+use crate::{DatadirError, Row, Table};
 
 /// `pg_type`.
 pub(crate) const PG_TYPE: Oid = Oid::new(1247);
@@ -60,12 +60,30 @@ pub(crate) fn read<const N: usize>(
                 continue;
             }
         };
-        let mut values = [Value::Null; TupleDescriptor::MAX_ATTRIBUTES];
-        match row.deform_into(descriptor, &mut values) {
-            Ok(_) => visit(numbers.map(|number| Field(values[number - 1]))),
+        match fields(&row, descriptor, numbers) {
+            Ok(fields) => visit(fields),
             Err(error) => problems.add(tuple_error(table, row.tid, error)),
         }
     }
+}
+
+/// The attributes of those numbers; what is behind the last of them is not looked at.
+fn fields<'a, const N: usize>(
+    row: &Row<'a>,
+    descriptor: TupleDescriptor<'a>,
+    numbers: [usize; N],
+) -> Result<[Field<'a>; N], TupleError> {
+    let mut fields = [Field(Value::Null); N];
+    let last = numbers.into_iter().max().unwrap_or_default();
+    for (attribute, at) in row.deform(descriptor)?.take(last).zip(1..) {
+        let value = attribute?.value;
+        for (number, field) in numbers.into_iter().zip(&mut fields) {
+            if number == at {
+                *field = Field(value);
+            }
+        }
+    }
+    Ok(fields)
 }
 
 pub(crate) fn tuple_error(table: &Table, tid: ItemPointer, error: TupleError) -> DatadirError {

@@ -127,14 +127,15 @@ impl ChunkSource for ToastChunks {
         chunks: Range<u32>,
         visit: &mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>,
     ) -> Result<(), ReadError<DatadirError>> {
-        self.look(key.value_id);
-        let Some((toast_relation, table)) = &self.relation else { return Ok(()) };
+        let Some((toast_relation, _)) = &self.relation else { return Ok(()) };
         if let Some(expected) = *toast_relation
             && expected != key.toast_rel_id
         {
             let found = key.toast_rel_id;
             return Err(ReadError::Source(DatadirError::ToastRelation { expected, found }));
         }
+        self.look(key.value_id);
+        let Some((_, table)) = &self.relation else { return Ok(()) };
         let notes = self.window.as_ref().map_or(&[][..], |window| window.of(key.value_id));
         let wanted = |seq: i32| u32::try_from(seq).is_ok_and(|seq| chunks.contains(&seq));
         let is_asked_for = |note: &Note| (0..note.count).any(|index| wanted(note.seq_of(index)));

@@ -3,6 +3,7 @@
 
 mod canary;
 mod codec;
+mod datadir;
 mod form_deform;
 mod fsm;
 mod input;
@@ -17,6 +18,7 @@ mod varlena;
 
 pub use canary::canary;
 pub use codec::codec_prefix;
+pub use datadir::datadir_mutated;
 pub use form_deform::tuple_form;
 pub use fsm::{fsm_image, fsm_ops};
 pub use page::page_parse;
@@ -43,6 +45,7 @@ pub struct Target {
 /// Every target whose corpus must pass; the [`canary`] is not among them.
 pub const TARGETS: &[Target] = &[
     Target { name: "codec_prefix", body: codec_prefix },
+    Target { name: "datadir_mutated", body: datadir_mutated },
     Target { name: "fsm_image", body: fsm_image },
     Target { name: "fsm_ops", body: fsm_ops },
     Target { name: "page_parse", body: page_parse },
