@@ -1,6 +1,6 @@
 //! A data directory in memory, or one on disk with changes that are in memory alone.
 use std::collections::BTreeMap;
-use std::io::IoSliceMut;
+use std::io::{ErrorKind, IoSliceMut};
 use std::sync::Arc;
 
 use crate::{DataFile, DatadirError, Folder, Source};
@@ -137,13 +137,14 @@ impl Source for OverlaySource {
     }
 
     fn list(&self, folder: Folder) -> Result<Vec<String>, DatadirError> {
-        let below = self.base.as_ref().map(|base| base.list(folder)).transpose();
+        let missing = DatadirError::FolderIo { folder, kind: ErrorKind::NotFound };
+        let below = self.base.as_ref().map_or(Err(missing), |base| base.list(folder));
         let mut names = below.or_else(|error| {
             // A folder that exists above alone is one all the same.
-            let is_here = self.files.keys().any(|file| is_in(*file, folder).is_some());
-            if is_here { Ok(None) } else { Err(error) }
+            let is_file_here = self.files.keys().any(|file| is_in(*file, folder).is_some());
+            let is_here = is_file_here || self.foreign.contains_key(&folder);
+            if is_here { Ok(Vec::new()) } else { Err(error) }
         })?;
-        let names = names.get_or_insert_default();
         names.retain(|name| {
             DataFile::in_folder(folder, name)
                 .is_none_or(|file| !matches!(self.files.get(&file), Some(None)))
@@ -153,7 +154,7 @@ impl Source for OverlaySource {
         names.extend(self.foreign.get(&folder).into_iter().flatten().cloned());
         names.sort();
         names.dedup();
-        Ok(core::mem::take(names))
+        Ok(names)
     }
 }
 

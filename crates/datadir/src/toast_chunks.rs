@@ -375,3 +375,92 @@ impl Pieces {
         table.page(block, &self.buffer[start..start + block_bytes])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Chunks of values 1 ..= 300, three for each and twelve for value 150, as if written in an order that
+    /// mixes them, every other one alone on its page.
+    fn notes() -> Vec<Note> {
+        let mut notes = Vec::new();
+        for step in 0..300_u32 {
+            let value = step * 77 % 300 + 1;
+            let (block, value_id) = (BlockNumber::new(step), Oid8::new(value.into()));
+            for seq in 0..if value == 150 { 12 } else { 3 } {
+                let item = if value % 2 == 0 { 2 * seq + 1 } else { seq + 1 };
+                notes.push(Note { value_id, seq: i32::from(seq), block, item, count: 1 });
+            }
+        }
+        notes
+    }
+
+    fn window(bounds: Bounds, room: usize) -> Window {
+        let mut window = Window { bounds, notes: Vec::new(), room };
+        notes().into_iter().for_each(|note| window.note(note));
+        window.sort();
+        window
+    }
+
+    fn assert_whole(window: &Window, value: u64) {
+        let id = Oid8::new(value);
+        let chunks: Vec<_> = window
+            .of(id)
+            .iter()
+            .flat_map(|note| (0..note.count).map(|at| note.seq_of(at)))
+            .collect();
+        let expected = if value == 150 { 0..12 } else { 0..3 };
+        assert_eq!(chunks, expected.collect::<Vec<i32>>(), "{value}");
+        assert_eq!(window.of(id).len() == 1, value % 2 == 1, "side by side, one note does");
+    }
+
+    #[test]
+    fn a_window_has_every_note_of_the_values_that_it_covers() {
+        for room in [1, 2, 10, 64, 300, 10_000] {
+            let mut passes = 0;
+            let mut next = 1;
+            while next <= 300 {
+                let window = window(Bounds::up_from(Oid8::new(next)), room);
+                passes += 1;
+                assert!(window.covers(Oid8::new(next)), "the value asked for is there");
+                assert!(window.notes.len() <= room.max(13) * 2, "{} notes", window.notes.len());
+                while next <= 300 && window.covers(Oid8::new(next)) {
+                    assert_whole(&window, next);
+                    next += 1;
+                }
+            }
+            assert_eq!(passes == 1, room == 10_000, "{room}");
+
+            let mut next = 300;
+            while next >= 1 {
+                let window = window(Bounds::down_from(Oid8::new(next)), room);
+                assert!(window.covers(Oid8::new(next)), "downwards too");
+                while next >= 1 && window.covers(Oid8::new(next)) {
+                    assert_whole(&window, next);
+                    next -= 1;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_value_that_fills_the_room_is_not_sorted_for_each_of_its_chunks() {
+        let mut window =
+            Window { bounds: Bounds::up_from(Oid8::INVALID), notes: Vec::new(), room: 4 };
+        for seq in 0..100_000 {
+            let (value_id, block) = (Oid8::new(7), BlockNumber::new(0));
+            window.note(Note { value_id, seq: seq * 2, block, item: 1, count: 1 });
+        }
+        assert_eq!(window.of(Oid8::new(7)).len(), 100_000);
+    }
+
+    #[test]
+    fn threads_can_share_what_they_read_from() {
+        fn shared<T: Send + Sync>() {}
+        shared::<crate::DataDirectory>();
+        shared::<crate::Database>();
+        shared::<Table>();
+        fn moved<T: Send>() {}
+        moved::<ToastChunks>();
+    }
+}

@@ -152,6 +152,44 @@ fn a_status_log_that_lacks_a_segment_or_its_end_is_named_with_the_transaction() 
 }
 
 #[test]
+fn a_broken_state_file_of_a_prepared_transaction_is_named() {
+    let sound = source(18);
+    let (state, bytes) = sound
+        .files()
+        .find(|(file, _)| matches!(file, DataFile::Prepared(_)))
+        .map(|(file, bytes)| (file, bytes.to_vec()))
+        .unwrap();
+    let end = bytes.len() - 4;
+    for (offset, field) in [(0, "magic number"), (31, "count")] {
+        let mut source = sound.clone();
+        source
+            .edit(state, |bytes| {
+                bytes[offset] = 0xff;
+                let sum = crc32c::crc32c(&bytes[..end]);
+                bytes[end..].copy_from_slice(&sum.to_le_bytes());
+            })
+            .unwrap();
+        let problem = open(&source).problems()[0];
+        let is_named = match problem {
+            DatadirError::PreparedField { file, field: named, .. } => {
+                file == state && named == field
+            }
+            // So many subtransactions are more than the file has room for.
+            DatadirError::FileShort { file, .. } => file == state && field == "count",
+            _ => false,
+        };
+        assert!(is_named, "{field}: {problem}");
+    }
+    for len in 0..bytes.len() {
+        let mut source = sound.clone();
+        source.put(state, bytes[..len].to_vec());
+        let directory = open(&source);
+        assert_eq!(directory.problems().len(), 1, "{len}");
+        assert_eq!(directory.transactions().prepared(), []);
+    }
+}
+
+#[test]
 fn a_multixact_with_impossible_members_is_no_reason_to_read_on_for_ever() {
     let sound = source(15);
     let offsets = file("pg_multixact/offsets/0000");

@@ -1,5 +1,8 @@
 //! A data directory that a server stopped cleanly: everything in it is found and reads as it was written.
-use pgtoast_datadir::{ClusterState, Consistency, Fork, MemberStatus, Persistence, RelationKind};
+use pgtoast_base::{BlockNumber, ItemPointer, OffsetNumber};
+use pgtoast_datadir::{
+    ClusterState, Consistency, DatadirError, Fork, MemberStatus, Persistence, RelationKind,
+};
 use pgtoast_page::{Infomask, TupleDescriptor, Value, XidStatus};
 use pgtoast_varlena::{CompressionMethod, Varlena};
 
@@ -51,6 +54,25 @@ fn every_table_has_the_rows_that_a_new_session_would_see() {
             assert_eq!(ids(&table(&database, name)), (expected, vec![]), "{major}: {name}");
         }
     }
+}
+
+#[test]
+fn a_row_is_fetched_by_its_place() {
+    let database = database(&source(15));
+    let table = table(&database, "away");
+    let (mut buffer, mut rows, mut count) = (Vec::new(), table.rows(), 0);
+    while let Some(row) = rows.next() {
+        let row = row.unwrap();
+        let fetched = table.fetch(row.tid, &mut buffer).unwrap().unwrap();
+        assert_eq!((fetched.tid, fetched.tuple.bytes()), (row.tid, row.tuple.bytes()));
+        count += 1;
+    }
+    assert_eq!(count, 50);
+    let block = BlockNumber::new(table.fork().block_count());
+    let behind = ItemPointer::new(block, OffsetNumber::FIRST);
+    assert!(matches!(table.fetch(behind, &mut buffer), Err(DatadirError::BlockMissing { .. })));
+    let no_item = ItemPointer::new(BlockNumber::new(0), OffsetNumber::new(2000));
+    assert!(matches!(table.fetch(no_item, &mut buffer), Err(DatadirError::Page { .. })));
 }
 
 #[test]
