@@ -9,19 +9,20 @@ use super::target::Target;
 use super::{Coverage, FindingKind, Readable};
 
 /// Reads a range of blocks and tells what is wrong with their pages. Those whose header leads to items
-/// go to `visit`, together with the items that do not bear looking at.
+/// go to `visit`, together with the items that do not bear looking at. Returns how many blocks there are
+/// whose items nobody can look at.
 pub(super) fn each_page(
     target: &Target,
     range: Range<u32>,
     report: &Report<'_>,
     coverage: &mut Coverage,
     mut visit: impl FnMut(BlockNumber, Page<'_>, &[u16], &mut Coverage),
-) {
+) -> u64 {
     let block_bytes = target.fork.block_size().bytes() as u64;
     let mut checker = PageChecker { target, report, shift: Shift::new(target), again: Vec::new() };
     let mut blocks = target.fork.blocks(range.clone());
     let (mut errors, mut bad_items) = (Vec::new(), Vec::new());
-    let (mut told, mut number) = (0, range.start);
+    let (mut told, mut number, mut closed) = (0, range.start, 0);
     while let Some(next) = blocks.next() {
         let block = BlockNumber::new(number);
         number += 1;
@@ -37,6 +38,7 @@ pub(super) fn each_page(
             Err(error) => {
                 let kind = FindingKind::BlockUnreadable { error };
                 report.tell(target.of_block(block, kind, Readable::OtherBlocks));
+                closed += 1;
                 continue;
             }
         };
@@ -44,10 +46,13 @@ pub(super) fn each_page(
         if checker.is_sound(block, page, coverage) {
             visit(block, page, &[], coverage);
         } else {
-            checker.look_closer(block, page, coverage, &mut errors, &mut bad_items, &mut visit);
+            let is_open =
+                checker.look_closer(block, page, coverage, &mut errors, &mut bad_items, &mut visit);
+            closed += u64::from(!is_open);
         }
     }
     report.progress(told);
+    closed
 }
 
 /// How often a taker of findings hears of progress.
@@ -82,7 +87,8 @@ impl PageChecker<'_, '_> {
         is_sound
     }
 
-    /// Tells what is wrong with a page that is not sound, or new.
+    /// Tells what is wrong with a page that is not sound, or new, and whether it has items to look at or
+    /// rightly none.
     #[cold]
     fn look_closer(
         &mut self,
@@ -92,10 +98,10 @@ impl PageChecker<'_, '_> {
         errors: &mut Vec<PageError>,
         bad_items: &mut Vec<u16>,
         visit: &mut impl FnMut(BlockNumber, Page<'_>, &[u16], &mut Coverage),
-    ) {
+    ) -> bool {
         if page.is_zero() {
             coverage.zero_blocks += 1;
-            return;
+            return true;
         }
         let mut again = core::mem::take(&mut self.again);
         let page = if self.target.is_online {
@@ -107,10 +113,12 @@ impl PageChecker<'_, '_> {
         } else {
             page
         };
-        if self.tell(block, page, coverage, errors, bad_items) {
+        let is_open = self.tell(block, page, coverage, errors, bad_items);
+        if is_open {
             visit(block, page, bad_items, coverage);
         }
         self.again = again;
+        is_open
     }
 
     /// Tells all there is to tell, and whether the items can be looked at.

@@ -252,6 +252,8 @@ impl Unit {
 
 /// One more than the highest value id.
 const IDS: u64 = 1 << 32;
+/// Maps of at most so many bytes are read whatever the memory.
+const LEAST_MAP_BYTES: usize = 64 << 10;
 /// What a pointer that waits to be decompressed takes, about.
 const POINTER_BYTES: usize = 256;
 
@@ -259,9 +261,10 @@ impl HeapCheck<'_, '_> {
     fn run(&mut self, range: Range<u32>, coverage: &mut Coverage) {
         let (target, report) = (self.target, self.report);
         if self.is_first_pass {
-            pages::each_page(target, range, report, coverage, |block, page, bad, coverage| {
+            let visit = |block, page: Page<'_>, bad: &[u16], coverage: &mut Coverage| {
                 self.page(block, page, bad, coverage);
-            });
+            };
+            self.broken += pages::each_page(target, range, report, coverage, visit);
             return;
         }
         let mut blocks = target.fork.blocks(range);
@@ -398,7 +401,8 @@ impl Part {
     }
 
     fn read_maps(&self, check: &Check, report: &Report<'_>, coverage: &mut Coverage) -> Maps {
-        let (heap_blocks, most) = (self.target.fork.block_count(), check.memory_bytes / 8);
+        let (heap_blocks, most) =
+            (self.target.fork.block_count(), (check.memory_bytes / 8).max(LEAST_MAP_BYTES));
         let mut maps = Maps::default();
         for (fork, target) in &self.maps {
             if *fork == Fork::Init {

@@ -247,10 +247,12 @@ impl ValueTable {
         if runs.is_empty() {
             return verdict(FindingKind::ValueMissing { count }, 0);
         }
+        // A chunk without a number is behind all others here, and the gap that it leaves before.
+        let lacks_number = runs.last().and_then(Run::fault) == Some(ChunkFault::NullSequence);
         for run in runs {
             let first = run.first;
             match run.fault() {
-                Some(ChunkFault::NullSequence) => {
+                _ if lacks_number && first > next => {
                     return verdict(FindingKind::ChunkNullSequence, next);
                 }
                 Some(ChunkFault::NullData) if first == next => {

@@ -2,5 +2,6 @@
 //! went on in it before, and of what is damaged on purpose exactly that is found.
 mod churn;
 mod clean;
+mod damage;
 #[path = "../oracle_datadir/scenario.rs"]
 mod scenario;
