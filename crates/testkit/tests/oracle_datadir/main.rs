@@ -9,6 +9,7 @@ use pgtoast_datadir::{Consistency, DataDirectory, Database, DatadirError};
 use pgtoast_page::XidStatus;
 use pgtoast_testkit::{Server, ServerOptions, Survey, report};
 
+mod backup;
 mod catalogs;
 mod scenario;
 mod values;
