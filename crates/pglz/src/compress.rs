@@ -20,6 +20,8 @@
 //! - **Short matches first.** What is good enough never falls below 9 in the default strategy and 16 in
 //!   the other, so matches of up to seven bytes never end a search: among them the longest and nearest
 //!   wins, whatever their ranks. Eight bytes are compared at once, and ranks looked at only from there.
+//! - **The end of a match leads on.** A longer match agrees in the four bytes that end behind the best
+//!   one. Where many positions share a match's start, few share these, and their chain is looked at instead.
 //! - **No list surgery.** C keeps 4096 list entries and unlinks the oldest to reuse it. Here a ring over
 //!   positions is overwritten 4096 positions later, and every search stops one short of that.
 //! - **No clearing.** C clears its table for each value. Here positions are counted on from value to
@@ -40,6 +42,11 @@ use crate::output::Output;
 use crate::strategy::Limits;
 use crate::words::{common_len, eight_bytes, four_bytes};
 use crate::{CharSign, PglzError, Strategy, maximum_output_size, walk};
+
+/// Positions looked at in the chain of a match's first bytes before that of its last is tried.
+const FIRST_STEPS: usize = 4;
+/// Positions looked at in that one before the first is gone on with.
+const KEY_STEPS: usize = 16;
 
 /// A compressor that keeps its tables from value to value and never clears them.
 ///
@@ -367,35 +374,71 @@ impl Search<'_> {
     ) -> Found {
         let source = self.source;
         let here = &source[at..source.len().min(at + MATCH_MAX)];
-        let reach = at.min(DISTANCE_STOP - 1);
         let mut best = 8 + common_len(&here[8..], &source[at - best_distance + 8..]);
-        if best == here.len() || best >= self.good_match {
-            return Found::new(best, best_distance);
+        while best < here.len() && best < self.good_match {
+            let longer = self.find_longer(index, at, ticket, bucket, (best, best_distance));
+            let Some(longer) = longer else { break };
+            (best, best_distance) = longer;
         }
+        Found::new(best, best_distance)
+    }
+
+    /// The next match, farther away and longer, that the search still gets to.
+    #[inline(always)]
+    fn find_longer<const SLOTS: usize, const BUCKETS: usize, const RING: usize>(
+        &self,
+        index: &Index<SLOTS, BUCKETS, RING>,
+        at: usize,
+        ticket: u16,
+        bucket: u16,
+        (best, best_distance): (usize, usize),
+    ) -> Option<(usize, usize)> {
+        let source = self.source;
+        let here = &source[at..source.len().min(at + MATCH_MAX)];
+        let reach = at.min(DISTANCE_STOP - 1);
+        let last_rank = self.last_ranks[best];
         let four = four_bytes(here, 0);
-        let mut last_rank = self.last_ranks[best];
-        // A longer match must agree in the four bytes that end where the best one does.
-        let (mut key_at, mut key) = (at + best - 3, four_bytes(here, best - 3));
+        // A longer match must agree in the four bytes that end behind the best one.
+        let offset = best - 3;
+        let key = four_bytes(here, offset);
         let mut distance = index.farther(ticket, best_distance);
+        let mut steps = 0;
         while distance <= reach {
+            steps += 1;
+            // Those four are rarer than the first four, which the best match has too: where the chain is
+            // long, theirs is short, or has none. It has all from `distance` on unless they overlap it.
+            if steps == FIRST_STEPS && distance > offset {
+                let key_ticket = ticket.wrapping_add(offset as u16);
+                let mut keyed = index.nearest(key_ticket, self.sorting.slot(key.to_le_bytes()));
+                for _ in 0..KEY_STEPS {
+                    if keyed > reach {
+                        return None;
+                    }
+                    if keyed >= distance && four_bytes(source, at - keyed) == four {
+                        if index.rank(ticket, bucket, keyed) > last_rank {
+                            return None;
+                        }
+                        let len = common_len(here, &source[at - keyed..]);
+                        if len > best {
+                            return Some((len, keyed));
+                        }
+                    }
+                    keyed = index.farther(key_ticket, keyed);
+                }
+            }
             let in_bucket = four_bytes(source, at - distance) == four;
             if in_bucket & (index.rank(ticket, bucket, distance) > last_rank) {
                 break;
             }
-            if in_bucket & (four_bytes(source, key_at - distance) == key) {
+            if in_bucket & (four_bytes(source, at + offset - distance) == key) {
                 let len = common_len(here, &source[at - distance..]);
                 if len > best {
-                    (best, best_distance) = (len, distance);
-                    if best == here.len() {
-                        break;
-                    }
-                    last_rank = self.last_ranks[best];
-                    (key_at, key) = (at + best - 3, four_bytes(here, best - 3));
+                    return Some((len, distance));
                 }
             }
             distance = index.farther(ticket, distance);
         }
-        Found::new(best, best_distance)
+        None
     }
 
     /// The distance of a match for the last three bytes, which are hashed by their first alone.
