@@ -168,7 +168,12 @@ impl Transactions {
     /// For one thread's questions about many tuples.
     #[must_use]
     pub fn reader(&self) -> StatusReader<'_> {
-        StatusReader { transactions: self, page: RefCell::default(), error: Cell::new(None) }
+        StatusReader {
+            transactions: self,
+            page: RefCell::default(),
+            multi: Cell::new(None),
+            error: Cell::new(None),
+        }
     }
 }
 
@@ -177,6 +182,8 @@ impl Transactions {
 pub struct StatusReader<'a> {
     transactions: &'a Transactions,
     page: RefCell<Option<(PageKey, Arc<[u8]>)>>,
+    /// The multixact that was asked for last, and its updater: rows locked together share one.
+    multi: Cell<Option<(Xid, Option<Xid>)>>,
     error: Cell<Option<DatadirError>>,
 }
 
@@ -287,8 +294,17 @@ impl TransactionStatus for StatusReader<'_> {
     }
 
     fn update_xid(&self, multi: Xid) -> Option<Xid> {
+        if let Some((kept, updater)) = self.multi.get()
+            && kept == multi
+        {
+            return updater;
+        }
         match self.transactions.members(multi.get()) {
-            Ok(members) => members.iter().find(|one| one.status.is_update()).map(|one| one.xid),
+            Ok(members) => {
+                let updater = members.iter().find(|one| one.status.is_update()).map(|one| one.xid);
+                self.multi.set(Some((multi, updater)));
+                updater
+            }
             Err(error) => {
                 self.note(error);
                 None
@@ -373,8 +389,9 @@ impl MemberStatus {
 /// Four flag bytes and four ids.
 #[doc(alias = "MULTIXACT_MEMBERGROUP_SIZE")]
 const MEMBER_GROUP_BYTES: u32 = 20;
-/// More members than a multixact can have: each is of a session of its own or an older version's.
-const MOST_MEMBERS: u32 = 1 << 20;
+/// More members than a multixact can have: each is of a session of its own, or an updater of before.
+#[doc(alias = "MAX_BACKENDS")]
+const MOST_MEMBERS: u32 = 1 << 18;
 /// How many ids a server gives out, at most, between a checkpoint and the end of a backup.
 const MOST_AHEAD: u32 = 1 << 21;
 
