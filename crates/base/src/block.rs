@@ -69,6 +69,7 @@ impl OffsetNumber {
     }
 
     /// Where the line pointer stands in the page's array, from 0; `None` for "no item".
+    #[inline]
     #[must_use]
     pub const fn index(self) -> Option<usize> {
         match self.0.checked_sub(1) {

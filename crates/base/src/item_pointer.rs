@@ -27,6 +27,7 @@ impl ItemPointer {
     pub const INVALID: Self = Self::new(BlockNumber::INVALID, OffsetNumber::INVALID);
 
     /// The tuple at `item` of `block`.
+    #[inline]
     #[must_use]
     pub const fn new(block: BlockNumber, item: OffsetNumber) -> Self {
         Self { block, item }
@@ -79,6 +80,7 @@ impl ItemPointerData {
     }
 
     /// The tuple id of the bytes; any six bytes are one.
+    #[inline]
     #[must_use]
     pub fn get(self) -> ItemPointer {
         let block = u32::from(self.block_hi.get()) << 16 | u32::from(self.block_lo.get());

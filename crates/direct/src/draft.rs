@@ -13,6 +13,10 @@ use crate::{ChunkStore, Failure};
 /// The root of an edited tree has this bit in its number: the mark that its rules are the weaker ones.
 pub(crate) const EDITED: i32 = 1 << 30;
 
+/// A leaf with a trailer has this bit in its number if it was written by an edit that moved the bytes behind
+/// it: its number does not say where it belongs, and nor do those of leaves behind it.
+pub(crate) const SHIFTED: u32 = 1 << 29;
+
 /// A tuple in the making.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Draft<'a> {

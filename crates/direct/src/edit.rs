@@ -19,11 +19,11 @@ use pgtoast_base::{ItemPointer, ItemPointerData};
 use pgtoast_varlena::DirectPointer;
 use zerocopy::little_endian::I64;
 
-use crate::draft::{Draft, EDITED};
+use crate::draft::{Draft, EDITED, SHIFTED};
 use crate::read::expect_range;
 use crate::trailer::{StoredForm, TrailerDraft};
 use crate::tree::{Form, to_i64};
-use crate::{ChunkStore, DirectError, DirectRelation, Failure, Parameters};
+use crate::{ChunkStore, DirectError, DirectRelation, Failure, Parameters, ValueTag};
 
 mod leaves;
 mod small;
@@ -148,9 +148,11 @@ impl DirectRelation {
         }
         let change = Change { offset, removed, inserted, value_len };
         let tree = self.tree(&*store, &promise)?;
+        // Whatever the leaves say, the root was written by the latest edit.
+        let tag = tree.tag().map(ValueTag::next_generation);
         let (parameters, is_tall) = (*self.parameters(), tree.form() == Form::Tall);
         let plan = if is_tall { leaves::tall(tree, &change)? } else { small::plan(tree, &change)? };
-        let trailer = plan.tag.map(|tag| TrailerDraft::new(tag, len, StoredForm::AsIs));
+        let trailer = tag.map(|tag| TrailerDraft::new(tag, len, StoredForm::AsIs));
         let mut splice = Splice::new(store, parameters, trailer, &plan, inserted);
         let root = match splice.run(&plan) {
             Ok(root) => root,
@@ -204,8 +206,6 @@ struct Plan {
     tail: Vec<u8>,
     /// Of a small value whose last chunk stays as it is: that chunk.
     own: Option<Vec<u8>>,
-    /// The tag of new leaves, in relations with trailers.
-    tag: Option<crate::ValueTag>,
     /// Whether the change reaches the end of the value, so that its leaves are filled as a writer does.
     is_at_end: bool,
 }
@@ -239,7 +239,12 @@ struct Group {
 }
 
 impl Group {
-    fn insert<S: ChunkStore>(&self, store: &mut S, mark: i32) -> Result<Entry, Failure<S::Error>> {
+    fn insert<S: ChunkStore>(
+        &self,
+        store: &mut S,
+        mark: i32,
+        trailer: Option<TrailerDraft>,
+    ) -> Result<Entry, Failure<S::Error>> {
         let tids: Vec<_> =
             self.children.iter().map(|child| ItemPointerData::new(child.tid)).collect();
         let mut len = 0;
@@ -251,8 +256,8 @@ impl Group {
         }
         let draft = Draft {
             seq: self.seq | mark,
-            data: None,
-            trailer: None,
+            data: trailer.map(|_| [].as_slice()),
+            trailer,
             tids: Some(&tids),
             bounds: Some(&bounds),
         };
@@ -298,5 +303,5 @@ fn cuts(len: usize, chunk_bytes: usize, is_at_end: bool) -> Vec<usize> {
 fn number(first: i32, index: usize) -> i32 {
     let index = i32::try_from(index).unwrap_or(i32::MAX);
     let number = first.saturating_add(index);
-    if number < EDITED - (1 << 20) { number } else { index }
+    if number < EDITED - (1 << 20) { number } else { index | first & SHIFTED.cast_signed() }
 }

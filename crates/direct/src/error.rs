@@ -39,6 +39,11 @@ pub enum DirectError {
     GroupHeader { tid: ItemPointer, codec: u8, shift: u8, raw_len: u32 },
     /// Group `group` is said to lie in `start..end` of `len` stored bytes.
     GroupRange { group: usize, start: usize, end: usize, len: usize },
+    /// Leaf `number` of the `count` leaves of a value that is to be rebuilt was not found; with a count of 0
+    /// no leaf says how many there are. `value` is the number in its tag.
+    LeafMissing { value: u64, number: u32, count: usize },
+    /// The leaves that were found of a value do not say how it was.
+    LeavesAmbiguous { value: u64 },
     /// The node has `found` bounds, `expected` are one more than it has children.
     NodeBounds { tid: ItemPointer, found: usize, expected: usize },
     /// The node has `found` children, expected `least..=most`.
@@ -61,6 +66,8 @@ pub enum DirectError {
     Range { offset: usize, len: usize, value_len: usize },
     /// The pointer leads into relation `found` instead of `expected`.
     Relation { found: Oid, expected: Oid },
+    /// A value of `chunks` chunks has a root of the wrong form: up to `flat_chunks` it is the last chunk.
+    RootForm { tid: ItemPointer, chunks: usize, flat_chunks: usize },
     /// The relation's leaves have trailers, and no tag was given for them.
     TagMissing,
     /// The target has `found` bytes, the value `expected`.
@@ -130,6 +137,12 @@ impl fmt::Display for DirectError {
             Self::GroupRange { group, start, end, len } => {
                 write!(f, "group {group} lies in {start}..{end} of {len} stored bytes")
             }
+            Self::LeafMissing { value, number, count } => {
+                write!(f, "value {value}: leaf {number} of {count} is missing")
+            }
+            Self::LeavesAmbiguous { value } => {
+                write!(f, "value {value}: its leaves do not say how it was")
+            }
             Self::NodeBounds { tid, found, expected } => {
                 write!(f, "node {tid} has {found} bounds, expected {expected}")
             }
@@ -155,6 +168,10 @@ impl fmt::Display for DirectError {
             Self::Relation { found, expected } => {
                 write!(f, "pointer into relation {found}, expected {expected}")
             }
+            Self::RootForm { tid, chunks, flat_chunks } => write!(
+                f,
+                "root {tid} of {chunks} chunks has the wrong form, {flat_chunks} are the most below one"
+            ),
             Self::TagMissing => f.write_str("no tag for the trailers of a value"),
             Self::TargetLen { found, expected } => {
                 write!(f, "target of {found} bytes, expected {expected}")

@@ -125,6 +125,12 @@ impl GroupHeader {
             _ => Err(DirectError::GroupHeader { tid, codec, shift, raw_len: found.get() }),
         }
     }
+
+    /// The raw length that a header claims.
+    pub(crate) fn raw_len(bytes: [u8; GROUP_HEADER_LEN]) -> usize {
+        let header: Self = zerocopy::transmute!(bytes);
+        header.raw_len.get() as usize
+    }
 }
 
 impl DirectRelation {

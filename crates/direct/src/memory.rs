@@ -3,8 +3,9 @@
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::fmt;
+use core::ops::ControlFlow;
 
-use pgtoast_base::{BlockNumber, BlockSize, ItemPointer, OffsetNumber, Xid};
+use pgtoast_base::{BlockNumber, BlockSize, ItemPointer, ItemPointerData, OffsetNumber, Xid};
 use pgtoast_page::{Item, LineState, Page, PageError, PageMut, set_checksum};
 
 use crate::ChunkStore;
@@ -176,6 +177,12 @@ impl MemoryStore {
     }
 
     #[inline]
+    fn tuple_at(&self, tid: Option<&ItemPointerData>) -> Option<Result<&[u8], MemoryError>> {
+        let tid = tid?.get();
+        Some(self.page(tid).and_then(|page| tuple_of(page, tid)))
+    }
+
+    #[inline]
     fn page_mut(&mut self, tid: ItemPointer) -> Result<PageMut<'_>, MemoryError> {
         self.page(tid)?;
         let (segment, at) = self.place(tid.block);
@@ -256,6 +263,34 @@ impl ChunkStore for MemoryStore {
         counters.fetches.set(counters.fetches.get() + 1);
         counters.fetched_bytes.set(counters.fetched_bytes.get() + tuple.len() as u64);
         Ok(tuple)
+    }
+
+    #[inline]
+    fn fetch_many(
+        &self,
+        tids: &[ItemPointerData],
+        mut visit: impl FnMut(usize, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), MemoryError> {
+        let (mut fetched, mut fetched_bytes) = (0, 0);
+        let mut upcoming = self.tuple_at(tids.first());
+        for index in 0..tids.len() {
+            let Some(tuple) = upcoming.transpose()? else { break };
+            // The next tuple is found and its header touched before this one is copied, so that the
+            // memory's latency passes meanwhile.
+            upcoming = self.tuple_at(tids.get(index + 1));
+            if let Some(Ok(next)) = &upcoming {
+                core::hint::black_box(next.first().copied());
+            }
+            fetched += 1;
+            fetched_bytes += tuple.len() as u64;
+            if visit(index, tuple).is_break() {
+                break;
+            }
+        }
+        let counters = &self.counters;
+        counters.fetches.set(counters.fetches.get() + fetched);
+        counters.fetched_bytes.set(counters.fetched_bytes.get() + fetched_bytes);
+        Ok(())
     }
 
     fn delete(&mut self, tid: ItemPointer) -> Result<(), MemoryError> {

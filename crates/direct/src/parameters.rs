@@ -118,7 +118,7 @@ impl Parameters {
         let most = usize::from(Page::max_tuple_len(self.block_size));
         let data = self.chunk_bytes() + self.trailer_len() + GROUP_HEADER_LEN;
         let flat = flat_root_len(data, self.flat_chunks().saturating_sub(1));
-        let node = node_len(Some(GROUP_HEADER_LEN), self.fanout());
+        let node = node_len(Some(GROUP_HEADER_LEN + self.trailer_len()), self.fanout());
         let longest = leaf_len(data).max(flat).max(node);
         if longest > most {
             let least = leaf_len(Self::MIN_CHUNK_BYTES);

@@ -5,6 +5,7 @@
 //!                                       `- bits 0..16 generation       `- bits 0..30 stored length
 //!                                          bits 16..64 value              bits 30..32 form
 //! ```
+//! A tall tree's root, whose data are otherwise null, has a trailer too: the tag there is that of the latest edit.
 //! The CRC-32C is over the tag, the leaf's number as a u32, and the data. The length is 0 in leaves that
 //! were written before anyone knew it. The form is 0 as it is, 1 pglz, 2 lz4, 3 groups. All little-endian.
 use zerocopy::little_endian::{U32, U64};

@@ -21,8 +21,8 @@ use zerocopy::little_endian::I64;
 use crate::chunk_tuple::{LEAF_HEAD_LEN, Shape, plain_leaf};
 use crate::draft::EDITED;
 use crate::group::GROUP_HEADER_LEN;
-use crate::trailer::{Trailer, TrailerDraft};
-use crate::{ChunkFault, ChunkStore, Cost, DirectError, Failure, Parameters};
+use crate::trailer::Trailer;
+use crate::{ChunkFault, ChunkStore, Cost, DirectError, Failure, Parameters, ValueTag};
 
 /// A node that is held.
 pub(crate) struct Level<T> {
@@ -182,7 +182,7 @@ impl<'s, S: ChunkStore> Tree<'s, S> {
             Form::Flat => count * chunk_bytes,
             Form::Tall => stored_len,
         };
-        let trailer_len = if form == Form::Tall { 0 } else { parameters.trailer_len() };
+        let trailer_len = parameters.trailer_len();
         let (own, prefix) = own_data(&shape, &tuple, root, has_groups, trailer_len)?;
         let rules =
             LeafRules { chunk_bytes, trailer_len: parameters.trailer_len(), is_edited, stored_len };
@@ -215,7 +215,9 @@ impl<'s, S: ChunkStore> Tree<'s, S> {
             return Err(DirectError::ChunkNumber { tid, found: root.shape.seq, expected: 0 });
         }
         if self.form == Form::Tall {
-            return root.check();
+            root.check()?;
+            let (len, data) = (self.rules.trailer_len, root.shape.data.as_ref());
+            return check_trailer(len, data, &root.tuple, root.shape.seq, tid);
         }
         let expected = stored_len.div_ceil(chunk_bytes).saturating_sub(1);
         if self.form == Form::Flat && count != expected {
@@ -333,29 +335,33 @@ impl<'s, S: ChunkStore> Tree<'s, S> {
             }
         }
         let (parent, rules) = (node.shape.seq, self.rules);
+        let first_number = (bounds.start + to_usize(bounds.bound(first))) / rules.chunk_bytes;
         let Some(tids) = tids.get(first..last) else { return Ok(at) };
         let mut end = at;
         let mut verdict = Ok(());
         let (mut fetched, mut leaf_bytes) = (0_u32, 0_u64);
+        let mut start = bounds.start + to_usize(bounds.bound(first));
         let mut take = |index: usize, tuple: &[u8]| {
-            let child = first + index;
-            let base = bounds.start;
-            let range =
-                base + to_usize(bounds.bound(child))..base + to_usize(bounds.bound(child + 1));
-            let tid = tids.get(index).map(|tid| tid.get()).unwrap_or_default();
-            match rules.payload(tuple, tid, &range, parent) {
-                Ok(data) => {
-                    fetched += 1;
-                    leaf_bytes += data.len() as u64;
-                    sink(range.start, data);
-                    end = range.end;
-                    ControlFlow::Continue(())
+            let range = start..bounds.start + to_usize(bounds.bound(first + index + 1));
+            let data = match rules.full_payload(tuple, &range, first_number + index) {
+                Some(data) => data,
+                None => {
+                    let tid = tids.get(index).map(|tid| tid.get()).unwrap_or_default();
+                    match rules.payload(tuple, tid, &range, parent, first_number + index) {
+                        Ok(data) => data,
+                        Err(error) => {
+                            verdict = Err(error);
+                            return ControlFlow::Break(());
+                        }
+                    }
                 }
-                Err(error) => {
-                    verdict = Err(error);
-                    ControlFlow::Break(())
-                }
-            }
+            };
+            fetched += 1;
+            leaf_bytes += data.len() as u64;
+            sink(start, data);
+            start = range.end;
+            end = range.end;
+            ControlFlow::Continue(())
         };
         let mut skip = 0_u32;
         if let Some((child, tuple)) = self.met.take()
@@ -485,7 +491,10 @@ impl<'s, S: ChunkStore> Tree<'s, S> {
                 self.store.fetch(tid).map_err(Failure::Store)?
             }
         };
-        let len = self.rules.payload(&tuple, tid, &range, parent)?.len();
+        let len = self
+            .rules
+            .payload(&tuple, tid, &range, parent, range.start / self.rules.chunk_bytes)?
+            .len();
         self.cost.leaf_bytes += len as u64;
         let shape = Shape::of(&tuple, tid)?;
         let start = shape.data.map_or(0, |data| data.start);
@@ -500,13 +509,32 @@ impl<'s, S: ChunkStore> Tree<'s, S> {
         Ok(node.bounds().child(node.tid, child, node.range.len())?)
     }
 
-    /// What the trailer of a leaf says.
-    pub(crate) fn trailer_of(&self, leaf: &HeldLeaf<S::Tuple<'s>>) -> Option<TrailerDraft> {
-        if self.rules.trailer_len == 0 {
-            return None;
+    /// Where the children of a node start and end.
+    pub(crate) fn bounds_of<'t>(&self, node: &'t Level<S::Tuple<'_>>) -> Bounds<'t> {
+        let mut bounds = node.bounds();
+        if self.form == Form::Flat {
+            bounds.chunk_bytes = self.rules.chunk_bytes;
         }
-        let bytes = leaf.tuple.get(leaf.data.start..leaf.data.end + self.rules.trailer_len)?;
-        Trailer::split(bytes).map(|(_, trailer)| trailer.draft())
+        bounds
+    }
+
+    /// Whether a leaf is what it has to be, to hold `range` of the value.
+    pub(crate) fn check_leaf(
+        &self,
+        tuple: &[u8],
+        tid: ItemPointer,
+        range: &Range<usize>,
+        parent: i32,
+    ) -> Result<(), DirectError> {
+        let number = range.start / self.rules.chunk_bytes;
+        self.rules.payload(tuple, tid, range, parent, number).map(|_| ())
+    }
+
+    /// The tag in the trailer of the root: that of the latest edition.
+    pub(crate) fn tag(&self) -> Option<ValueTag> {
+        let root = self.levels.first().filter(|_| self.rules.trailer_len > 0)?;
+        let data = root.tuple.get(root.shape.data.clone()?)?;
+        Trailer::split(data).map(|(_, trailer)| trailer.draft().tag)
     }
 }
 
@@ -532,7 +560,29 @@ impl<T: core::ops::Deref<Target = [u8]>> HeldLeaf<T> {
 }
 
 impl LeafRules {
-    /// The data of a leaf that should hold `range` of the value.
+    /// As [`payload`](Self::payload), for what is nearly every leaf that is read: full or the last, without a
+    /// trailer, of a value that was not edited. `None` for all others, sound or not.
+    #[inline(always)]
+    fn full_payload<'t>(
+        &self,
+        tuple: &'t [u8],
+        range: &Range<usize>,
+        number: usize,
+    ) -> Option<&'t [u8]> {
+        let seq = plain_leaf(tuple)?;
+        let data = tuple.get(LEAF_HEAD_LEN..)?;
+        let start = number * self.chunk_bytes;
+        let is_it = usize::try_from(seq) == Ok(number)
+            && range.start == start
+            && data.len() == range.len()
+            && data.len() == self.chunk_bytes.min(self.stored_len - start)
+            && !self.is_edited
+            && self.trailer_len == 0;
+        is_it.then_some(data)
+    }
+
+    /// The data of a leaf that should hold `range` of the value; `number` is that of the leaf there, where
+    /// all before it are full.
     #[inline]
     fn payload<'t>(
         &self,
@@ -540,6 +590,7 @@ impl LeafRules {
         tid: ItemPointer,
         range: &Range<usize>,
         parent: i32,
+        number: usize,
     ) -> Result<&'t [u8], DirectError> {
         let (seq, data) = match plain_leaf(tuple) {
             Some(seq) => (seq, &tuple[LEAF_HEAD_LEN..]),
@@ -563,7 +614,6 @@ impl LeafRules {
                 return Err(DirectError::ChunkLen { tid, found, expected });
             }
         } else {
-            let number = range.start / self.chunk_bytes;
             let start = number * self.chunk_bytes;
             let full = self.chunk_bytes.min(self.stored_len - start);
             if range.start != start || range.len() != full {
@@ -621,17 +671,18 @@ fn own_data(
     trailer_len: usize,
 ) -> Result<OwnData, DirectError> {
     let is_node = shape.bounds.is_some();
+    let prefix_len = if has_groups { GROUP_HEADER_LEN } else { 0 };
+    let expected = prefix_len + trailer_len;
     let Some(data) = shape.data.clone() else {
-        if !is_node || has_groups {
+        if !is_node || expected > 0 {
             return Err(DirectError::Chunk { tid, fault: ChunkFault::Empty });
         }
         return Ok((0..0, None));
     };
-    if is_node && !has_groups {
+    if is_node && expected == 0 {
         return Err(DirectError::NodeData { tid });
     }
-    let prefix_len = if has_groups { GROUP_HEADER_LEN } else { 0 };
-    let (found, expected) = (data.len(), prefix_len + trailer_len);
+    let found = data.len();
     if found < expected || is_node && found > expected {
         return Err(DirectError::ChunkLen { tid, found, expected });
     }

@@ -231,12 +231,16 @@ impl<'s, S: ChunkStore> Writer<'s, S> {
                 bounds.clear();
                 let end = |child: usize| child.saturating_mul(span).min(self.stored_len - start);
                 bounds.extend((0..=tids.len()).map(|child| I64::new(to_i64(end(child)))));
-                let prefix = self.prefix.filter(|_| count == 1);
-                let data = prefix.as_ref().map(<[u8; 8]>::as_slice);
+                // Of nodes the root alone may have data: what it says of groups, and a trailer.
+                let is_root = count == 1;
+                let prefix = self.prefix.filter(|_| is_root);
+                let trailer = self.trailer(Some(self.stored_len)).filter(|_| is_root);
+                let pieces = prefix.as_ref().map(<[u8; 8]>::as_slice);
+                let has_data = prefix.is_some() || trailer.is_some();
                 let draft = Draft {
                     seq: number(next_number),
-                    data: data.as_ref().map(core::slice::from_ref),
-                    trailer: None,
+                    data: has_data.then_some(pieces.as_slice()),
+                    trailer,
                     tids: Some(tids),
                     bounds: Some(&bounds),
                 };
@@ -249,6 +253,30 @@ impl<'s, S: ChunkStore> Writer<'s, S> {
             }
             span = span.saturating_mul(fanout);
         }
+    }
+
+    /// Puts nodes above leaves that are there already, more than one, and says where the root is. After an
+    /// error the leaves are left as they were, and no node is.
+    pub(crate) fn adopt(
+        store: &'s mut S,
+        parameters: Parameters,
+        leaves: &[ItemPointer],
+        stored_len: usize,
+        prefix: Option<[u8; crate::group::GROUP_HEADER_LEN]>,
+        (tag, form): (Option<ValueTag>, StoredForm),
+    ) -> Result<ItemPointer, Failure<S::Error>> {
+        let mut writer = Self::new(store, parameters, tag, form, None);
+        leaves.iter().for_each(|tid| writer.levels[0].push(*tid));
+        (writer.stored_len, writer.prefix) = (stored_len, prefix);
+        let root = writer.store_levels();
+        match &root {
+            Ok(_) => writer.state = State::Finished,
+            Err(_) => {
+                writer.levels[0] = TidList::new(&parameters);
+                writer.undo();
+            }
+        }
+        root
     }
 
     /// Deletes what was stored, as far as that works: there is an error already that says more.

@@ -98,6 +98,7 @@ fn random_edits_equal_the_flat_model_and_lose_no_tuple() {
             pointer = edited.pointer;
             assert_eq!(relation.read(&store, &pointer), Ok(model.clone()), "{}", context());
             assert_eq!(relation.read(&store, &old.0), Ok(old.1), "{}", context());
+            relation.verify(&store, &pointer, |fault| panic!("{fault}, {}", context()));
             let at = rng.below(model.len());
             let mut slice = vec![0; rng.below(model.len() - at) + 1];
             relation.slice_into(&store, &pointer, at, &mut slice).unwrap();

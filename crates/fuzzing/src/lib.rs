@@ -4,6 +4,7 @@
 mod canary;
 mod codec;
 mod datadir;
+mod direct;
 mod form_deform;
 mod fsm;
 mod input;
@@ -19,6 +20,7 @@ mod varlena;
 pub use canary::canary;
 pub use codec::codec_prefix;
 pub use datadir::datadir_mutated;
+pub use direct::{direct_edits, direct_graph, direct_pointer};
 pub use form_deform::tuple_form;
 pub use fsm::{fsm_image, fsm_ops};
 pub use page::page_parse;
@@ -46,6 +48,9 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "codec_prefix", body: codec_prefix },
     Target { name: "datadir_mutated", body: datadir_mutated },
+    Target { name: "direct_edits", body: direct_edits },
+    Target { name: "direct_graph", body: direct_graph },
+    Target { name: "direct_pointer", body: direct_pointer },
     Target { name: "fsm_image", body: fsm_image },
     Target { name: "fsm_ops", body: fsm_ops },
     Target { name: "page_parse", body: page_parse },

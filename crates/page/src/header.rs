@@ -60,6 +60,7 @@ impl PageHeader {
     }
 
     /// Where the line pointers end, in bytes from the start of the page.
+    #[inline]
     #[doc(alias = "pd_lower")]
     #[must_use]
     pub fn lower(&self) -> u16 {
@@ -67,6 +68,7 @@ impl PageHeader {
     }
 
     /// Where the tuple space starts, in bytes from the start of the page; 0 in a new page.
+    #[inline]
     #[doc(alias = "pd_upper")]
     #[must_use]
     pub fn upper(&self) -> u16 {
@@ -75,6 +77,7 @@ impl PageHeader {
 
     /// Where the special space starts, in bytes from the start of the page; the block size where
     /// there is none.
+    #[inline]
     #[doc(alias = "pd_special")]
     #[must_use]
     pub fn special(&self) -> u16 {

@@ -72,12 +72,14 @@ impl LinePointer {
     }
 
     /// Its 32 bits.
+    #[inline]
     #[must_use]
     pub const fn word(self) -> u32 {
         self.0.get()
     }
 
     /// What became of the item.
+    #[inline]
     #[doc(alias = "lp_flags")]
     #[must_use]
     pub const fn state(self) -> LineState {
@@ -90,6 +92,7 @@ impl LinePointer {
     }
 
     /// Where the item starts, in bytes from the start of the page: `0..=32767`.
+    #[inline]
     #[doc(alias = "lp_off")]
     #[must_use]
     pub const fn offset(self) -> u16 {
@@ -98,6 +101,7 @@ impl LinePointer {
 
     /// How long the item is, in bytes: `0..=32767`. Heap items give their true length, without
     /// padding.
+    #[inline]
     #[doc(alias = "lp_len")]
     #[must_use]
     pub const fn len(self) -> u16 {

@@ -32,6 +32,7 @@ impl<'a> Page<'a> {
     ///
     /// # Errors
     /// [`PageError::Length`] for a longer or shorter slice.
+    #[inline]
     pub fn new(bytes: &'a [u8], block_size: BlockSize) -> Result<Self, PageError> {
         match PageHeader::ref_from_prefix(bytes) {
             Ok((header, _)) if bytes.len() == block_size.bytes() => {
@@ -158,6 +159,7 @@ impl<'a> Page<'a> {
     ///
     /// Only pages that hold items have them: the metapage of an index, among others, keeps plain
     /// numbers in the same place.
+    #[inline]
     #[doc(alias = "pd_linp")]
     #[must_use]
     pub fn line_pointers(&self) -> &'a [LinePointer] {
@@ -178,6 +180,7 @@ impl<'a> Page<'a> {
     }
 
     /// The line pointer of an item; `None` when the page has none of that number.
+    #[inline]
     #[doc(alias = "PageGetItemId")]
     #[must_use]
     pub fn line_pointer(&self, item: OffsetNumber) -> Option<LinePointer> {
@@ -198,6 +201,7 @@ impl<'a> Page<'a> {
     ///
     /// # Errors
     /// [`PageError::ItemMissing`], [`PageError::ItemOutside`].
+    #[inline]
     #[doc(alias = "PageGetItem")]
     pub fn item(&self, item: OffsetNumber) -> Result<Item<'a>, PageError> {
         let Some(pointer) = self.line_pointer(item) else {
@@ -212,6 +216,7 @@ impl<'a> Page<'a> {
     }
 
     /// The bytes that a line pointer names.
+    #[inline]
     fn stored(&self, item: OffsetNumber, pointer: LinePointer) -> Result<&'a [u8], PageError> {
         let (offset, len) = (pointer.offset(), pointer.len());
         self.bytes[..].get(usize::from(offset)..usize::from(offset) + usize::from(len)).ok_or(

@@ -2,7 +2,8 @@
 use alloc::vec::Vec;
 
 use super::{Change, Entry, Fresh, Plan, cuts, number};
-use crate::tree::{HeldLeaf, Tree};
+use crate::draft::SHIFTED;
+use crate::tree::Tree;
 use crate::{ChunkStore, DirectError, Failure};
 
 /// What to do about a change in a tall tree.
@@ -54,12 +55,11 @@ fn patch<S: ChunkStore>(
         // Of leaves that are overwritten whole only the place matters, and in an edited tree the number.
         let range = tree.leaf_range(at)?;
         let is_whole = change.offset <= range.start && range.end <= change.end();
-        let is_known = is_whole && !tree.is_edited() && plan.tag.is_some() == tree.has_trailers();
+        let is_known = is_whole && !tree.is_edited();
         let seq = if is_known {
             number(0, range.start / tree.chunk_bytes())
         } else {
             let leaf = tree.leaf(at)?;
-            note_tag(tree, &leaf, plan);
             if range.start < change.offset {
                 plan.head = leaf.bytes()[..change.offset - range.start].to_vec();
             }
@@ -88,7 +88,6 @@ fn reshape<S: ChunkStore>(
     // An insertion goes with the leaf before it, where there is one.
     let first_at = if change.removed == 0 { offset.saturating_sub(1) } else { offset };
     let first = tree.leaf(first_at)?;
-    note_tag(tree, &first, plan);
     let mut first_seq = first.seq;
     let mut at = first.start;
     let range = first.range();
@@ -126,20 +125,14 @@ fn reshape<S: ChunkStore>(
     plan.is_at_end = plan.touched.end == change.value_len;
     let fresh_len = plan.head.len() + change.inserted.len() + plan.tail.len();
     let cuts = cuts(fresh_len, chunk_bytes, plan.is_at_end);
+    if tree.has_trailers() && !plan.is_at_end {
+        // Numbers say no longer where leaves belong, for whoever has to rebuild the value.
+        first_seq |= SHIFTED.cast_signed();
+    }
     plan.fresh.extend((cuts.into_iter().enumerate()).map(|(index, len)| Fresh {
         len,
         seq: number(first_seq, index),
         at,
     }));
     Ok(())
-}
-
-/// New leaves belong to the next generation of the value that this leaf is of.
-pub(super) fn note_tag<'s, S: ChunkStore>(
-    tree: &Tree<'s, S>,
-    leaf: &HeldLeaf<S::Tuple<'s>>,
-    plan: &mut Plan,
-) {
-    let tag = tree.trailer_of(leaf).map(|draft| draft.tag.next_generation());
-    plan.tag = plan.tag.max(tag);
 }

@@ -1,7 +1,8 @@
 //! A change of a value whose root is its last chunk, or its only one.
 use alloc::vec::Vec;
 
-use super::{Change, Entry, Fresh, Plan, cuts, leaves, number};
+use super::{Change, Entry, Fresh, Plan, cuts, number};
+use crate::draft::SHIFTED;
 use crate::tree::Tree;
 use crate::{ChunkStore, Failure};
 
@@ -15,7 +16,6 @@ pub(super) fn plan<S: ChunkStore>(
     let mut plan = Plan { root_seq: tree.root_seq(), ..Plan::default() };
     let own_start = tree.own_start();
     let root = tree.leaf(own_start)?;
-    leaves::note_tag(&tree, &root, &mut plan);
     plan.root = root.tid;
     if let Some(root) = tree.root() {
         // What is known of the numbers in an edited tree is that they are below the root's.
@@ -53,7 +53,10 @@ pub(super) fn plan<S: ChunkStore>(
     } else {
         cuts(fresh_len, chunk_bytes, plan.is_at_end)
     };
-    let first_seq = number(0, first / chunk_bytes);
+    let mut first_seq = number(0, first / chunk_bytes);
+    if tree.has_trailers() && !change.is_patch() && !plan.is_at_end {
+        first_seq |= SHIFTED.cast_signed();
+    }
     plan.fresh.extend((lens.into_iter().enumerate()).map(|(index, len)| Fresh {
         len,
         seq: number(first_seq, index),

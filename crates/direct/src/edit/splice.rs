@@ -140,7 +140,7 @@ impl<'s, 'p, S: ChunkStore> Splice<'s, 'p, S> {
     }
 
     fn insert(&mut self, group: &Group, mark: i32) -> Result<Entry, Failure<S::Error>> {
-        let entry = group.insert(self.store, mark)?;
+        let entry = group.insert(self.store, mark, self.trailer.filter(|_| mark != 0))?;
         self.created.push(entry.tid);
         Ok(entry)
     }
