@@ -8,10 +8,9 @@ use pgtoast_page::{
     Deform, HeapTuple, Item, LineState, Page, TupleDescriptor, TupleError, Value, XidStatus,
 };
 
-use crate::transactions::StatusReader;
 use crate::{
     Blocks, Columns, DataFile, DatadirError, FileSource, Filenode, Folder, Fork, Geometry,
-    RelationFile, RelationFork, Transactions,
+    RelationFile, RelationFork, StatusReader, Transactions,
 };
 
 /// A table's main fork, its columns, and who may see what of it.

@@ -4,40 +4,40 @@
 //! and counts as aborted; only a prepared one is still in progress. In a directory that must be
 //! replayed first the log may be older than the tables, so there it counts as in progress.
 //!
-//! Source: `transam.c`, `clog.c`, `subtrans.c`, `multixact.c` (REL_18).
-use core::cell::{Cell, RefCell};
+//! Source: `transam.c`, `clog.c`, `subtrans.c` (REL_18).
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use pgtoast_base::{BlockSize, Xid};
-use pgtoast_page::{Snapshot, TransactionStatus, TupleHeader, VacuumState, XidStatus};
+use pgtoast_base::Xid;
+use pgtoast_page::XidStatus;
 
-use crate::prepared::PreparedTransaction;
-use crate::slru_pages::{PageKey, SlruPages, bytes_at};
-use crate::{Consistency, ControlFile, DatadirError, Slru, Source};
+use crate::multixact::{MultiXactMember, MultiXacts};
+use crate::slru_pages::SlruPages;
+use crate::{
+    Consistency, ControlFile, DatadirError, PreparedTransaction, Slru, Source, StatusReader,
+};
 
 /// What became of every transaction. Threads ask at once, each best through a
 /// [`reader`](Self::reader) of its own.
 #[derive(Debug)]
 pub struct Transactions {
     /// `None` where there is no data directory: then hint bits are all there is.
-    log: Option<Log>,
+    pub(crate) log: Option<Log>,
     prepared: Vec<PreparedTransaction>,
     /// Ids of prepared transactions and their subtransactions.
-    in_progress: BTreeSet<u32>,
+    pub(crate) in_progress: BTreeSet<u32>,
     problems: Vec<DatadirError>,
     /// From this id on nothing is over.
-    snapshot_end: Xid,
-    horizon: Xid,
+    pub(crate) snapshot_end: Xid,
+    pub(crate) horizon: Xid,
     /// What a transaction is that the log says nothing of.
-    unended: XidStatus,
+    pub(crate) unended: XidStatus,
 }
 
 #[derive(Debug)]
-struct Log {
-    pages: SlruPages,
-    next_multi: u32,
-    next_multi_offset: u32,
+pub(crate) struct Log {
+    pub(crate) pages: SlruPages,
+    multixacts: MultiXacts,
 }
 
 impl Transactions {
@@ -64,8 +64,10 @@ impl Transactions {
             horizon: prepared.iter().fold(next, oldest),
             log: Some(Log {
                 pages: SlruPages::new(source, control.block_size),
-                next_multi: control.next_multi,
-                next_multi_offset: control.next_multi_offset,
+                multixacts: MultiXacts {
+                    next: control.next_multi,
+                    next_offset: control.next_multi_offset,
+                },
             }),
             prepared,
             in_progress,
@@ -128,23 +130,10 @@ impl Transactions {
     /// [`DatadirError::StatusMissing`], [`DatadirError::MultiXactMembers`], and those of reading.
     #[doc(alias = "GetMultiXactIdMembers")]
     pub fn members(&self, multi: u32) -> Result<Vec<MultiXactMember>, DatadirError> {
-        let Some(log) = &self.log else { return Ok(Vec::new()) };
-        let start = log.member_offset(multi)?;
-        // Zero is no multixact, so the one before it is followed by the one behind it.
-        let next = multi.wrapping_add(1).max(1);
-        let end =
-            if next == log.next_multi { log.next_multi_offset } else { log.member_offset(next)? };
-        let count = end.wrapping_sub(start);
-        if start == 0 || end == 0 || count == 0 || count > MOST_MEMBERS {
-            return Err(DatadirError::MultiXactMembers { multi, start, end });
+        match &self.log {
+            Some(log) => log.multixacts.members(&log.pages, multi),
+            None => Ok(Vec::new()),
         }
-        let mut members = Vec::new();
-        for index in 0..count {
-            let member = log.member(start.wrapping_add(index), multi)?;
-            // Where member numbers wrap, number 0 is left out.
-            members.extend(member.filter(|member| member.xid.is_valid()));
-        }
-        Ok(members)
     }
 
     /// The prepared transactions, oldest number first.
@@ -168,231 +157,9 @@ impl Transactions {
     /// For one thread's questions about many tuples.
     #[must_use]
     pub fn reader(&self) -> StatusReader<'_> {
-        StatusReader {
-            transactions: self,
-            page: RefCell::default(),
-            multi: Cell::new(None),
-            error: Cell::new(None),
-        }
+        StatusReader::new(self)
     }
 }
 
-/// Answers [`TransactionStatus`] from the logs, for one thread. It keeps the page it used last.
-#[derive(Debug)]
-pub struct StatusReader<'a> {
-    transactions: &'a Transactions,
-    page: RefCell<Option<(PageKey, Arc<[u8]>)>>,
-    /// The multixact that was asked for last, and its updater: rows locked together share one.
-    multi: Cell<Option<(Xid, Option<Xid>)>>,
-    error: Cell<Option<DatadirError>>,
-}
-
-impl StatusReader<'_> {
-    /// Whether a new session would see the tuple.
-    ///
-    /// # Errors
-    /// Those of [`Transactions::status`] and [`Transactions::members`].
-    #[inline]
-    pub fn is_visible(&self, tuple: &TupleHeader) -> Result<bool, DatadirError> {
-        self.sound(tuple.is_visible(&self.snapshot(tuple), self))
-    }
-
-    /// What vacuum would make of the tuple.
-    ///
-    /// # Errors
-    /// As [`is_visible`](Self::is_visible).
-    #[inline]
-    pub fn vacuum_state(&self, tuple: &TupleHeader) -> Result<VacuumState, DatadirError> {
-        self.sound(tuple.vacuum_state(self.transactions.horizon, self))
-    }
-
-    /// Whether a chunk of a value may be read by whoever may see the value's row.
-    ///
-    /// # Errors
-    /// As [`is_visible`](Self::is_visible).
-    #[inline]
-    pub fn is_toast_visible(&self, tuple: &TupleHeader) -> Result<bool, DatadirError> {
-        self.sound(tuple.is_toast_visible(self))
-    }
-
-    /// What a new session would take for over: everything up to the newest transaction there is.
-    fn snapshot(&self, tuple: &TupleHeader) -> Snapshot<'static> {
-        let end = if self.transactions.log.is_some() {
-            self.transactions.snapshot_end
-        } else {
-            // Nobody knows how far the ids have come; behind both of the tuple's own will do.
-            let (xmin, xmax) = (tuple.xmin(), tuple.xmax());
-            let newer = if xmin.precedes(xmax) { xmax } else { xmin };
-            Xid::new(newer.get().wrapping_add(1).max(Xid::FIRST_NORMAL.get()))
-        };
-        Snapshot { xmin: end, xmax: end, in_progress: &[], command: 0 }
-    }
-
-    /// The answer, unless a log failed on the way to it.
-    fn sound<T>(&self, answer: T) -> Result<T, DatadirError> {
-        match self.error.take() {
-            None => Ok(answer),
-            Some(error) => Err(error),
-        }
-    }
-
-    pub(crate) fn try_status(&self, xid: Xid) -> Result<XidStatus, DatadirError> {
-        let transactions = self.transactions;
-        if !xid.is_normal() {
-            let status = if xid.is_valid() { XidStatus::Committed } else { XidStatus::Aborted };
-            return Ok(status);
-        }
-        let mut xid = xid;
-        // Parents are older than their children; whatever the log says, the walk ends.
-        loop {
-            if transactions.in_progress.contains(&xid.get()) {
-                return Ok(XidStatus::InProgress);
-            }
-            match self.logged(xid)? {
-                XidStatus::InProgress => return Ok(transactions.unended),
-                XidStatus::SubCommitted => match transactions.parent(xid)? {
-                    Some(parent) if parent.is_normal() && parent.precedes(xid) => xid = parent,
-                    _ => return Ok(transactions.unended),
-                },
-                ended => return Ok(ended),
-            }
-        }
-    }
-
-    fn logged(&self, xid: Xid) -> Result<XidStatus, DatadirError> {
-        let Some(log) = &self.transactions.log else { return Ok(self.transactions.unended) };
-        let number = xid.get();
-        let a_page = log.pages.block_bytes() * 4;
-        let key = (Slru::Xact, number / a_page);
-        let index = (number % a_page) as usize;
-        let mut kept = self.page.borrow_mut();
-        if kept.as_ref().is_none_or(|(kept, _)| *kept != key) {
-            *kept = Some((key, log.pages.page(key, number)?));
-        }
-        let page = kept.as_ref().map_or(&[][..], |(_, page)| page);
-        let [byte] = bytes_at(page, key, index / 4, number)?;
-        Ok(match byte >> (index % 4 * 2) & 3 {
-            0 => XidStatus::InProgress,
-            1 => XidStatus::Committed,
-            2 => XidStatus::Aborted,
-            _ => XidStatus::SubCommitted,
-        })
-    }
-
-    fn note(&self, error: DatadirError) {
-        // The first one is what the others follow from.
-        self.error.set(self.error.get().or(Some(error)));
-    }
-}
-
-impl TransactionStatus for StatusReader<'_> {
-    fn status(&self, xid: Xid) -> XidStatus {
-        self.try_status(xid).unwrap_or_else(|error| {
-            self.note(error);
-            XidStatus::InProgress
-        })
-    }
-
-    fn update_xid(&self, multi: Xid) -> Option<Xid> {
-        if let Some((kept, updater)) = self.multi.get()
-            && kept == multi
-        {
-            return updater;
-        }
-        match self.transactions.members(multi.get()) {
-            Ok(members) => {
-                let updater = members.iter().find(|one| one.status.is_update()).map(|one| one.xid);
-                self.multi.set(Some((multi, updater)));
-                updater
-            }
-            Err(error) => {
-                self.note(error);
-                None
-            }
-        }
-    }
-}
-
-impl Log {
-    /// Where the members of a multixact start.
-    fn member_offset(&self, multi: u32) -> Result<u32, DatadirError> {
-        let a_page = self.pages.block_bytes() / 4;
-        let key = (Slru::MultiXactOffsets, multi / a_page);
-        let offset = (multi % a_page) as usize * 4;
-        Ok(u32::from_le_bytes(self.pages.bytes(key, offset, multi)?))
-    }
-
-    /// The member of that number, counted through all multixacts; `None` for a status that none has.
-    fn member(&self, number: u32, multi: u32) -> Result<Option<MultiXactMember>, DatadirError> {
-        let groups_a_page = self.pages.block_bytes() / MEMBER_GROUP_BYTES;
-        let (group, index) = (number / 4, number % 4);
-        let key = (Slru::MultiXactMembers, group / groups_a_page);
-        let start = ((group % groups_a_page) * MEMBER_GROUP_BYTES) as usize;
-        let page = self.pages.page(key, multi)?;
-        let [flags] = bytes_at(&page, key, start + index as usize, multi)?;
-        let xid = bytes_at(&page, key, start + 4 + index as usize * 4, multi)?;
-        let status = MemberStatus::from_flags(flags);
-        Ok(status.map(|status| MultiXactMember { xid: Xid::new(u32::from_le_bytes(xid)), status }))
-    }
-}
-
-/// A transaction that has to do with a tuple beside others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MultiXactMember {
-    /// Its id.
-    pub xid: Xid,
-    /// What it did.
-    pub status: MemberStatus,
-}
-
-/// What a member of a multixact did to the tuple.
-#[doc(alias = "MultiXactStatus")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MemberStatus {
-    /// Locked it for key share.
-    ForKeyShare,
-    /// Locked it for share.
-    ForShare,
-    /// Locked it for an update that leaves the key alone.
-    ForNoKeyUpdate,
-    /// Locked it for update.
-    ForUpdate,
-    /// Updated it, but for its key.
-    NoKeyUpdate,
-    /// Updated its key, or deleted it.
-    Update,
-}
-
-impl MemberStatus {
-    /// From the member's flag byte; `None` for a number that means nothing.
-    #[must_use]
-    pub const fn from_flags(flags: u8) -> Option<Self> {
-        Some(match flags {
-            0 => Self::ForKeyShare,
-            1 => Self::ForShare,
-            2 => Self::ForNoKeyUpdate,
-            3 => Self::ForUpdate,
-            4 => Self::NoKeyUpdate,
-            5 => Self::Update,
-            _ => return None,
-        })
-    }
-
-    /// Whether it made a new version or none, rather than only locking.
-    #[doc(alias = "ISUPDATE_from_mxstatus")]
-    #[must_use]
-    pub const fn is_update(self) -> bool {
-        matches!(self, Self::NoKeyUpdate | Self::Update)
-    }
-}
-
-/// Four flag bytes and four ids.
-#[doc(alias = "MULTIXACT_MEMBERGROUP_SIZE")]
-const MEMBER_GROUP_BYTES: u32 = 20;
-/// More members than a multixact can have: each is of a session of its own, or an updater of before.
-#[doc(alias = "MAX_BACKENDS")]
-const MOST_MEMBERS: u32 = 1 << 18;
 /// How many ids a server gives out, at most, between a checkpoint and the end of a backup.
 const MOST_AHEAD: u32 = 1 << 21;
-
-const _: () = assert!(BlockSize::KIB_1.bytes_u16() as u32 >= MEMBER_GROUP_BYTES);

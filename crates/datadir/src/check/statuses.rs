@@ -3,8 +3,7 @@ use pgtoast_base::Xid;
 use pgtoast_page::{Infomask, TupleHeader, XidStatus};
 
 use super::{Bound, FindingKind, XidField};
-use crate::transactions::StatusReader;
-use crate::{ControlFile, DatadirError, Relation, Transactions};
+use crate::{ControlFile, DatadirError, Relation, StatusReader, Transactions};
 
 /// The ids that tuples of a relation may name.
 #[derive(Clone, Copy, Debug)]
