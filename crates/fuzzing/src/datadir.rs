@@ -1,8 +1,9 @@
 //! Data directories that servers wrote, damaged in every way a program of operations can think of.
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use pgtoast_base::{BlockNumber, BlockSize, ItemPointer, Oid};
+use pgtoast_datadir::check::{Check, Finding};
 use pgtoast_datadir::{
     ControlFile, DataDirectory, DataFile, Database, Folder, Fork, OverlaySource, Relation,
     RelationFile, RelationMap, Slru, Table,
@@ -13,7 +14,8 @@ use pgtoast_testkit::fixtures;
 use crate::input::Input;
 
 /// A data directory with any damage opens or is refused, lists what is left, and reads to its end. As
-/// long as the damage leaves checksums wrong, no value reads as another one than it was.
+/// long as the damage leaves checksums wrong, no value reads as another one than it was, and a check
+/// finds something where a table was changed.
 ///
 /// The first byte chooses the server that wrote the directory. Operations of ten bytes follow: what to
 /// do, to which file, where, and with what.
@@ -29,12 +31,15 @@ pub fn datadir_mutated(data: &[u8]) {
         program = rest;
     }
     let is_plain = damage.is_plain && damage.is_seen_by_checksums();
+    let is_about_tables = is_plain && damage.is_about_tables();
     let Ok(directory) = DataDirectory::from_source(Arc::new(damage.source)) else { return };
     read_everything(&directory, &mut |key, value| {
         if is_plain {
             assert_eq!(ground.values.get(&key).map(Vec::as_slice), Some(value), "{key:?}");
         }
     });
+    let findings = check(&directory);
+    assert!(!is_about_tables || findings > 0, "nothing found");
 }
 
 /// A value's relation, row and column.
@@ -44,6 +49,8 @@ type Key = (Oid, ItemPointer, u16);
 struct Ground {
     source: OverlaySource,
     files: Vec<DataFile>,
+    /// Those of tables and TOAST relations.
+    tables: BTreeSet<DataFile>,
     values: HashMap<Key, Vec<u8>>,
 }
 
@@ -62,8 +69,29 @@ fn ground(index: usize) -> &'static Ground {
             values.insert(key, value.to_vec());
         });
         assert!(values.len() > 300, "{}", values.len());
-        Ground { source, files, values }
+        assert_eq!(check(&directory), 0, "findings in what a server left");
+        Ground { source, files, tables: tables(&directory), values }
     })
+}
+
+/// The main forks of what users made.
+fn tables(directory: &DataDirectory) -> BTreeSet<DataFile> {
+    let database = directory.database("postgres").ok().flatten().expect("a sound database");
+    let made = database.relations().filter(|one| one.oid >= Oid::FIRST_NORMAL && one.is_heap());
+    let fork = |one| database.fork(one, Fork::Main).ok().flatten().map(|fork| fork.file());
+    made.filter_map(fork).collect()
+}
+
+/// How many findings there are about what users made.
+fn check(directory: &DataDirectory) -> usize {
+    let mut count = 0;
+    for entry in directory.databases() {
+        let Ok(database) = Database::open(directory, entry) else { continue };
+        let made = database.relations().filter(|one| one.oid >= Oid::FIRST_NORMAL);
+        let check = Check::new().with_threads(1).with_deep(true);
+        check.relations(&database, made, &mut |_: Finding| count += 1);
+    }
+    count
 }
 
 /// What is done to a directory.
@@ -180,6 +208,14 @@ impl Damage {
             put(bytes, offset, &word[..3]);
             seal(bytes, RelationMap::checksum_offset(major));
         });
+    }
+
+    /// Whether something was changed, and all that was is a table or a TOAST relation.
+    fn is_about_tables(&self) -> bool {
+        let ground: HashMap<_, _> = self.ground.source.files().collect();
+        let is_changed = |(file, bytes): &(DataFile, &[u8])| ground.get(file) != Some(bytes);
+        let mut changed = self.source.files().filter(is_changed).peekable();
+        changed.peek().is_some() && changed.all(|(file, _)| self.ground.tables.contains(&file))
     }
 
     /// Whether every page of a relation that was changed has a checksum that says so. By chance one in
