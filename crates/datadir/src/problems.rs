@@ -1,11 +1,10 @@
 //! What went wrong while the catalogs were read, without keeping them from being read further.
 use crate::DatadirError;
 
-/// The first so many problems, and how many there were.
+/// The first so many problems.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Problems {
     kept: Vec<DatadirError>,
-    count: usize,
 }
 
 /// How many are kept.
@@ -13,7 +12,6 @@ const KEPT: usize = 1000;
 
 impl Problems {
     pub(crate) fn add(&mut self, problem: DatadirError) {
-        self.count += 1;
         if self.kept.len() < KEPT {
             self.kept.push(problem);
         }
