@@ -189,3 +189,38 @@ fn an_append_adds_the_whole_value_or_nothing() {
     assert_eq!(decompress_append(&[0x02, b'a', 0x0f], 20, &mut target), Err(error));
     assert_eq!(target.len(), 280);
 }
+
+/// The readers take most of a stream in a loop that does not look at its end: errors there are the same.
+#[test]
+fn each_error_deep_inside_a_long_stream_is_located_as_well() {
+    let mut head = Vec::new();
+    for group in 0..100_u8 {
+        head.push(0);
+        head.extend((0..8).map(|item| group.wrapping_mul(31) ^ item));
+    }
+    let tail = [0; 400];
+    for (tag, distance) in [
+        ([0x00, 0x00, 0x00], 0),    // short, nothing back
+        ([0x0f, 0x00, 0x00], 0),    // long, nothing back
+        ([0x0f, 0x00, 0xff], 0),    // the longest, nothing back
+        ([0x30, 0x21, 0x00], 801),  // short, one byte before the value
+        ([0x3f, 0x21, 0x80], 801),  // long, the same
+        ([0x3f, 0x21, 0xff], 801),  // the longest, the same
+        ([0xff, 0xff, 0xff], 4095), // as far as a tag can say
+    ] {
+        let stream = [&head[..], &[0x01], &tag, &tail].concat();
+        let (source_offset, target_offset) = (head.len() + 1, 800);
+        let error = PglzError::Distance { source_offset, target_offset, distance };
+        assert_both(&stream, 5000, error);
+    }
+    // The first and the last byte there is may be looked back to.
+    for tag in [[0x30, 0x20, 0], [0x0e, 0x01, 0]] {
+        let stream = [&head[..], &[0x01], &tag, &tail].concat();
+        assert!(prefix(&stream, 5000).is_ok());
+    }
+    for cut in [&[0x01, 0x0f][..], &[0x01, 0x0f, 0x01], &[0x01, 0x00]] {
+        let stream = [&head[..], cut].concat();
+        let truncated = PglzError::Truncated { source_offset: head.len() + 1, target_offset: 800 };
+        assert_both(&stream, 5000, truncated);
+    }
+}
