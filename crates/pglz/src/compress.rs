@@ -28,6 +28,13 @@
 //!   value, and a search stops at the start of its own.
 //! - **Hashes by the block**, for positions side by side.
 //!
+//! What bounds it: prose takes 64 instructions a byte and XML 41, where C takes 130 and 81. Of the time on
+//! XML half goes into the loop over positions, mostly entering them (two loads, three stores a byte), a
+//! third into longer matches, and a tenth each into first matches and hashing. What was tried and was
+//! no faster: fewer slots for short values (they bring candidates that are none, and a misprediction each);
+//! more slots for them; the chain of the last four bytes from the first step on (JSON lost a tenth, where
+//! the chain of the first four is short).
+//!
 //! One sort of strategy needs the walk itself: if what is good enough falls below three bytes, so that
 //! positions that share next to nothing end a search. A `match_size_drop` of 34 or more does that, and
 //! searches are short then. `walk` keeps chains of whole buckets for it, in the same tables.

@@ -17,6 +17,10 @@
 //! - A match of the greatest length is often followed by its own continuation, a match from the same
 //!   distance. Such matches are one, and one copy, which doubles what it copies with each step.
 //! - Near either end the copies are exact.
+//!
+//! What bounds it: prose takes 8 instructions a byte and XML 2, half of what C takes; the time goes into
+//! mispredicted branches, one or two for each group: how many literals, and where the group ends. Fetching
+//! the next control byte without a branch gave JSON a tenth and took more from Cyrillic text.
 use crate::PglzError;
 use crate::format::GROUP_END;
 #[cfg(feature = "unsafe-fast")]
