@@ -7,6 +7,7 @@
 mod binary;
 mod cyrillic;
 mod markup;
+mod pages;
 mod prose;
 mod records;
 mod source;
@@ -24,12 +25,14 @@ pub enum Corpus {
     Cyrillic,
     /// Vectors of small numbers in single precision.
     Floats,
-    /// Pages of a table with short texts.
+    /// Pages that servers wrote, their tuples in other orders.
     HeapPage,
     /// A page of markup: head, navigation, a listing.
     Html,
     /// A service's log as JSON, one entry a line.
     LogJson,
+    /// Pages as a server writes them, of made-up rows with short texts.
+    MadePage,
     /// Bytes without any order.
     Noise,
     /// English sentences.
@@ -46,7 +49,7 @@ pub enum Corpus {
 
 impl Corpus {
     /// All of them, in the order of the tables.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Prose,
         Self::Cyrillic,
         Self::LogJson,
@@ -56,6 +59,7 @@ impl Corpus {
         Self::Source,
         Self::Csv,
         Self::HeapPage,
+        Self::MadePage,
         Self::Floats,
         Self::Base64,
         Self::Noise,
@@ -73,6 +77,7 @@ impl Corpus {
             Self::HeapPage => "heap page",
             Self::Html => "HTML",
             Self::LogJson => "log JSON",
+            Self::MadePage => "made heap page",
             Self::Noise => "random",
             Self::Prose => "prose",
             Self::Repeat => "repeat",
@@ -91,7 +96,8 @@ impl Corpus {
             match self {
                 Self::Base64 => binary::base64_line(&mut rng, &mut bytes),
                 Self::Floats => binary::floats(&mut rng, &mut bytes),
-                Self::HeapPage => binary::heap_page(&mut rng, &mut bytes),
+                Self::HeapPage => pages::of_a_server(&mut rng, &mut bytes),
+                Self::MadePage => pages::of_made_rows(&mut rng, &mut bytes),
                 Self::Noise => binary::noise(&mut rng, &mut bytes),
                 _ => bytes = self.text(&mut rng, len).into_bytes(),
             }
@@ -114,7 +120,12 @@ impl Corpus {
                 Self::RowJson => records::json_row(rng, &mut text),
                 Self::Source => source::function(rng, &mut text),
                 Self::Xml => markup::xml_record(rng, &mut text),
-                Self::Repeat | Self::Base64 | Self::Floats | Self::HeapPage | Self::Noise => {
+                Self::Repeat
+                | Self::Base64
+                | Self::Floats
+                | Self::HeapPage
+                | Self::MadePage
+                | Self::Noise => {
                     text.push_str("Postgres!");
                 }
             }
