@@ -71,12 +71,14 @@ pub(crate) struct Tally {
     pub(crate) tails: Figure,
     /// Those of the current block.
     pub(crate) remaining: Figure,
-    /// Chunks ever placed in the blocks there are.
+    /// Chunks ever placed in the blocks there are; of a Slab, those that a block has room for.
     pub(crate) chunks: Figure,
     /// Those among them, or on free lists, that were freed.
     pub(crate) freed_chunks: Figure,
-    /// Their bytes, headers counted.
+    /// Their bytes, headers counted; of a Slab none, but see `chunk_bytes`.
     pub(crate) freed_bytes: Figure,
+    /// What each freed chunk of a Slab has, its header counted.
+    pub(crate) chunk_bytes: Figure,
     /// Bytes that are headers of blocks or of the context, and in the total.
     pub(crate) overhead: Figure,
 }
@@ -191,9 +193,9 @@ impl Account {
     #[must_use]
     pub fn live_bytes(&self) -> usize {
         let tally = &self.0.tally;
-        let unused = [&tally.overhead, &tally.tails, &tally.remaining, &tally.freed_bytes];
+        let ends = tally.tails.get() + tally.remaining.get();
         // A context on another thread may be between two of these.
-        unused.iter().fold(self.mem_allocated(), |bytes, less| bytes.saturating_sub(less.get()))
+        self.mem_allocated().saturating_sub(tally.overhead.get() + ends + tally.freed())
     }
 
     /// [`Self::live_bytes`] of this account and all below it. Visits them all.
@@ -248,7 +250,7 @@ impl Account {
     ///
     /// # Errors
     /// [`MemoryError::Limit`] of the account that is over; then nothing is counted anywhere.
-    pub fn charge(&self, bytes: usize) -> Result<(), MemoryError> {
+    pub(crate) fn charge(&self, bytes: usize) -> Result<(), MemoryError> {
         let over = |(allocated, limit)| MemoryError::Limit { requested: bytes, allocated, limit };
         let sum = self.0.own.add(bytes).map_err(over)?;
         if let Err(refused) = self.charge_subtree(bytes) {
@@ -278,7 +280,7 @@ impl Account {
     }
 
     /// Takes back what [`Self::charge`] counted.
-    pub fn discharge(&self, bytes: usize) {
+    pub(crate) fn discharge(&self, bytes: usize) {
         self.0.own.subtract(bytes);
         let mut account = Some(self);
         while let Some(at) = account {
@@ -319,6 +321,11 @@ impl Drop for Node {
 }
 
 impl Tally {
+    /// Bytes of freed chunks, headers counted.
+    pub(crate) fn freed(&self) -> usize {
+        self.freed_bytes.get() + self.freed_chunks.get() * self.chunk_bytes.get()
+    }
+
     fn new() -> Self {
         Self {
             uncounted: Figure::new(),
@@ -329,6 +336,7 @@ impl Tally {
             chunks: Figure::new(),
             freed_chunks: Figure::new(),
             freed_bytes: Figure::new(),
+            chunk_bytes: Figure::new(),
             overhead: Figure::new(),
         }
     }

@@ -376,6 +376,7 @@ impl Context<'_, Cohorts> {
     ///
     /// # Errors
     /// [`MemoryError::Foreign`].
+    #[inline]
     pub fn close(&self, cohort: Cohort) -> Result<(), MemoryError> {
         self.engine.close(cohort)
     }

@@ -22,7 +22,7 @@ pub mod twin;
 
 pub use account::{Account, KindName};
 pub use chunk::Chunk;
-pub use context::{Context, ContextBuilder, Kind, ReturnsChunks, root};
+pub use context::{Checkpoint, Context, ContextBuilder, Kind, ReturnsChunks, root};
 pub use error::MemoryError;
 pub use raw::{AllocSet, Bump, Cohort, Cohorts, Generation, Slab};
 pub use release::{Headers, Release};

@@ -90,6 +90,9 @@ pub unsafe trait Engine {
         new: usize,
     ) -> Result<Option<NonNull<u8>>, MemoryError>;
 
+    /// A chunk that was allocated for `old` bytes will be freed as one of `new`, which are not more.
+    fn shrunk_in_place(&self, _chunk: NonNull<u8>, _old: usize, _new: usize) {}
+
     /// Whether chunks of an epoch before the present one are still valid.
     fn knows_epoch(&self, _epoch: u64) -> bool {
         false
@@ -839,7 +842,21 @@ unsafe fn resize<K: Kind>(
             return Ok(slice_of(resized, new.size()));
         }
     }
-    let moved = context.allocate(new)?;
+    let moved = match context.allocate(new) {
+        Ok(moved) => moved,
+        // Who asks for less must not end with an error where there is an answer: the same chunk. It is freed
+        // as it was made, with or without a redirecting header.
+        Err(_)
+            if new.size() <= old.size()
+                && new.align() <= old.align()
+                && (new.align() > MAXALIGN) == (old.align() > MAXALIGN) =>
+        {
+            let with_align = |layout: Layout| layout.size() + layout.align();
+            context.engine().shrunk_in_place(chunk, with_align(old), with_align(new));
+            return Ok(slice_of(chunk, new.size()));
+        }
+        Err(error) => return Err(error),
+    };
     // SAFETY: both have at least so many bytes, and the new one overlaps nothing that lives.
     unsafe {
         chunk.copy_to_nonoverlapping(moved.cast(), old.size().min(new.size()));

@@ -75,11 +75,13 @@ impl Release {
         }
     }
 
-    /// Empty blocks that a Slab keeps.
-    pub(crate) const fn slab_keeps(self) -> usize {
+    /// Empty blocks that a Slab with so many blocks keeps.
+    pub(crate) fn slab_keeps(self, blocks: usize) -> usize {
         match self {
             Self::V15 => 0,
-            _ => 10,
+            Self::V16 | Self::V17 | Self::V18 => 10,
+            // In proportion, so that a large one does not go to the system for every block.
+            Self::Ours => (blocks / 4).max(10),
         }
     }
 }

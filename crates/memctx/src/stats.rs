@@ -25,8 +25,7 @@ pub struct Stats {
     /// Empty blocks that a Slab keeps, which are not counted in `blocks`; free pages of a
     /// [`crate::Cohorts`].
     pub empty: usize,
-    /// Of a Generation, all chunks that were placed in the blocks there are; of a
-    /// [`crate::Cohorts`], those that live.
+    /// Of a Generation, all chunks that were placed in the blocks there are.
     pub chunks: usize,
     /// Bytes that are free by the kind's reckoning: a Generation counts ends of blocks and no freed
     /// chunks.
@@ -40,11 +39,15 @@ impl Stats {
         let tally = account.tally();
         let kind = account.kind();
         let ends = tally.tails.get() + tally.remaining.get();
-        let freed = tally.freed_bytes.get();
+        let (mut freed, mut free_chunks) = (tally.freed(), tally.freed_chunks.get());
         let empty = tally.empty.get();
-        let mut blocks = tally.blocks.get();
+        let (mut blocks, mut chunks) = (tally.blocks.get(), tally.chunks.get());
         if kind == KindName::Slab {
-            blocks -= empty.min(blocks);
+            // Its empty blocks, with their chunks, are told apart.
+            blocks = blocks.saturating_sub(empty);
+            free_chunks = free_chunks.saturating_sub(empty * chunks);
+            freed = free_chunks * tally.chunk_bytes.get();
+            chunks = 0;
         }
         let free_bytes = match kind {
             KindName::AllocSet => ends + freed,
@@ -57,9 +60,9 @@ impl Stats {
             total_bytes: account.mem_allocated() + tally.uncounted.get(),
             blocks,
             empty,
-            chunks: tally.chunks.get(),
+            chunks,
             free_bytes,
-            free_chunks: tally.freed_chunks.get(),
+            free_chunks,
         }
     }
 
@@ -98,7 +101,7 @@ impl fmt::Display for Stats {
         match self.kind {
             KindName::Generation => write!(f, " ({chunks} chunks)")?,
             KindName::Slab if self.release > Release::V15 => write!(f, "; {empty} empty blocks")?,
-            KindName::Cohorts => write!(f, " ({chunks} chunks, {empty} free pages)")?,
+            KindName::Cohorts => write!(f, "; {empty} free pages")?,
             _ => {}
         }
         write!(f, "; {free_bytes} free")?;

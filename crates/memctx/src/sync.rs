@@ -90,7 +90,10 @@ impl Ledger {
             }
             return;
         }
-        self.peak.fetch_max(sum, Ordering::Relaxed);
+        // Most sums are no peak, and looking is cheaper.
+        if self.peak() < sum {
+            self.peak.fetch_max(sum, Ordering::Relaxed);
+        }
     }
 }
 

@@ -241,10 +241,10 @@ unsafe impl Engine for AllocSet {
         if !header.is_external() {
             return Ok((new <= 8 << header.value()).then_some(chunk));
         }
-        if new <= self.limit {
-            return Ok(None);
-        }
-        let bytes = checked_large(new, self.huge)? + self.headers.chunk + self.headers.block;
+        // It stays in a block of its own, so that giving a part back needs no other memory.
+        let bytes = checked_large(new.max(self.limit + 1), self.huge)?
+            + self.headers.chunk
+            + self.headers.block;
         // SAFETY: it is live and external.
         let block = unsafe { self.block_of_external(chunk) };
         // SAFETY: the only other reference to it is in the list, and is mended.

@@ -55,7 +55,8 @@ unsafe impl Send for Cohorts {}
 pub struct Cohort {
     /// Of the context that it is of; 0 before its first chunk.
     epoch: u64,
-    placed_bytes: usize,
+    /// Bytes of its chunks in the shared lane, and of all leaves and pages it had of its own.
+    had_bytes: usize,
     lane: Lane,
 }
 
@@ -72,6 +73,8 @@ struct Lane {
     end: Cell<NonNull<u8>>,
     /// Bytes before `end` that no chunk has had.
     remaining: Cell<usize>,
+    /// Chunks that were carved from it; the page is told when the lane leaves it.
+    carved: Cell<u16>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +86,7 @@ struct Span {
 
 /// ```text
 /// byte 0          8      16      20               24            40        on a 64-bit machine
-///      | previous | next | shift | free and open  | live counts | padding to 48
+///      | previous | next | shift | free leaves    | live counts | padding to 48
 /// ```
 #[repr(C)]
 #[derive(Debug)]
@@ -93,8 +96,7 @@ struct PageHeader {
     shift: u32,
     /// Leaves that are nobody's, by bits.
     free_leaves: u8,
-    /// Leaves that are some lane's, by bits.
-    open_leaves: u8,
+    /// Live chunks of each leaf; of one that is in a lane, [`OPEN`] less those that were freed since.
     live: [u16; LEAVES],
 }
 
@@ -124,8 +126,9 @@ const LARGEST_SPAN: usize = 128;
 /// Free pages that are kept, at least; and the part of all that is.
 const KEPT_PAGES: usize = 16;
 const KEPT_PART: usize = 8;
-/// A page has no more chunks than its counts can tell.
-const _: () = assert!(PAGE / 8 <= u16::MAX as usize && LEAVES == u8::BITS as usize);
+/// More than the chunks of a page, so that one that is in a lane does not look empty.
+const OPEN: u16 = 1 << 15;
+const _: () = assert!(PAGE / 8 < OPEN as usize && LEAVES == u8::BITS as usize);
 
 impl BlockRef<PageHeader> {
     #[inline]
@@ -149,16 +152,6 @@ impl BlockRef<PageHeader> {
         unsafe { (*self.0.as_ptr()).free_leaves = leaves };
     }
 
-    fn open_leaves(self) -> u8 {
-        // SAFETY: as for `shift`.
-        unsafe { (*self.0.as_ptr()).open_leaves }
-    }
-
-    fn set_open_leaves(self, leaves: u8) {
-        // SAFETY: as for `shift`.
-        unsafe { (*self.0.as_ptr()).open_leaves = leaves };
-    }
-
     /// Live chunks of a leaf.
     #[inline]
     fn live(self, leaf: usize) -> u16 {
@@ -180,6 +173,7 @@ impl Lane {
             leaf: Cell::new(0),
             end: Cell::new(NonNull::<u64>::dangling().cast()),
             remaining: Cell::new(0),
+            carved: Cell::new(0),
         }
     }
 
@@ -189,10 +183,8 @@ impl Lane {
         if bytes > left {
             return None;
         }
-        let page = self.page.get()?;
         self.remaining.set(left - bytes);
-        let leaf = self.leaf.get();
-        page.set_live(leaf, page.live(leaf) + 1);
+        self.carved.set(self.carved.get().wrapping_add(1));
         // SAFETY: `remaining` bytes before `end` are in the lane's leaf, or there are none.
         Some(unsafe { self.end.get().sub(left) })
     }
@@ -207,6 +199,8 @@ impl Lane {
         self.leaf.set(leaf);
         self.end.set(end);
         self.remaining.set(bytes - header);
+        self.carved.set(0);
+        page.set_live(leaf, OPEN);
         // SAFETY: so much is between the header and the end.
         sanitizer::poison(unsafe { end.sub(bytes - header) }, bytes - header);
     }
@@ -245,14 +239,14 @@ impl Cohorts {
         if cohort.epoch == self.epoch.get()
             && let Some(chunk) = cohort.lane.carve(bytes)
         {
-            cohort.placed_bytes += bytes;
             return Ok(self.handed_out(chunk, bytes));
         }
-        self.allocate_for_slowly(cohort, size, bytes)
+        self.allocate_for_small(cohort, size, bytes)
     }
 
-    #[inline(never)]
-    fn allocate_for_slowly(
+    /// Of a cohort that has no leaf of its own, or no room in it.
+    #[inline]
+    fn allocate_for_small(
         &self,
         cohort: &mut Cohort,
         size: usize,
@@ -264,35 +258,53 @@ impl Cohorts {
             }
             cohort.epoch = self.epoch.get();
         }
-        let has_pages = cohort.placed_bytes > OWN_PAGES;
+        if cohort.had_bytes + bytes <= OWN_LEAVES
+            && let Some(chunk) = self.shared.carve(bytes)
+        {
+            cohort.had_bytes += bytes;
+            return Ok(self.handed_out(chunk, bytes));
+        }
+        self.allocate_for_slowly(cohort, size, bytes)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate_for_slowly(
+        &self,
+        cohort: &mut Cohort,
+        size: usize,
+        bytes: usize,
+    ) -> Result<NonNull<u8>, MemoryError> {
+        let has_pages = cohort.had_bytes > OWN_PAGES;
         let largest = if has_pages { LARGEST_IN_PAGE } else { LARGEST_IN_LEAF };
         if size > largest {
             return self.allocate_external(size);
         }
-        cohort.placed_bytes += bytes;
-        if cohort.placed_bytes <= OWN_LEAVES {
-            return self.allocate_in(&self.shared, bytes, false);
+        if cohort.had_bytes + bytes <= OWN_LEAVES {
+            let chunk = self.allocate_in_next(&self.shared, bytes, false)?;
+            cohort.had_bytes += bytes;
+            return Ok(chunk);
         }
-        self.allocate_in(&cohort.lane, bytes, has_pages)
+        let chunk = self.allocate_in_next(&cohort.lane, bytes, has_pages)?;
+        cohort.had_bytes += if has_pages { PAGE } else { LEAF };
+        Ok(chunk)
     }
 
     /// Lets go of the cohort's last page. Its chunks stay until they are freed.
+    #[inline]
     pub(crate) fn close(&self, cohort: Cohort) -> Result<(), MemoryError> {
-        if cohort.epoch == 0 {
-            return Ok(());
-        }
-        if cohort.epoch != self.epoch.get() {
+        if cohort.epoch != self.epoch.get() && cohort.epoch != 0 {
             return Err(MemoryError::Foreign);
         }
-        self.leave(&cohort.lane);
+        if cohort.lane.page.get().is_some() {
+            self.leave(&cohort.lane);
+        }
         Ok(())
     }
 
     #[inline]
     fn handed_out(&self, chunk: NonNull<u8>, bytes: usize) -> NonNull<u8> {
-        let tally = self.account.tally();
-        tally.chunks.add(1);
-        tally.freed_bytes.subtract(bytes);
+        self.account.tally().freed_bytes.subtract(bytes);
         hand_out(chunk, bytes)
     }
 
@@ -318,7 +330,7 @@ impl Cohorts {
         has_pages: bool,
     ) -> Result<NonNull<u8>, MemoryError> {
         if let Some(page) = lane.page.get()
-            && page.live(lane.leaf.get()) == 0
+            && page.live(lane.leaf.get()) + lane.carved.get() == OPEN
             && (1 << page.shift()) - PAGE_HEADER >= bytes
         {
             // All its chunks were freed meanwhile.
@@ -330,7 +342,6 @@ impl Cohorts {
                 page.set_shift(PAGE_SHIFT);
             }
             page.set_free_leaves(page.free_leaves() & !(1 << leaf));
-            page.set_open_leaves(page.open_leaves() | 1 << leaf);
             self.leave(lane);
             lane.enter(page, leaf);
         }
@@ -339,12 +350,14 @@ impl Cohorts {
     }
 
     /// Takes its leaf from a lane, which then has none.
+    #[inline(never)]
     fn leave(&self, lane: &Lane) {
         lane.remaining.set(0);
         if let Some(page) = lane.page.take() {
             let leaf = lane.leaf.get();
-            page.set_open_leaves(page.open_leaves() & !(1 << leaf));
-            if page.live(leaf) == 0 {
+            let live = page.live(leaf) + lane.carved.get() - OPEN;
+            page.set_live(leaf, live);
+            if live == 0 {
                 self.recycle(page, leaf);
             }
         }
@@ -392,7 +405,7 @@ impl Cohorts {
         Ok((page, leaf))
     }
 
-    /// A page that is in no list, with no leaf free or open.
+    /// A page that is in no list, with no leaf free.
     fn take_page(&self) -> Result<BlockRef<PageHeader>, MemoryError> {
         if self.free_pages.first().is_none() {
             self.add_span()?;
@@ -404,7 +417,6 @@ impl Cohorts {
             self.spans.borrow_mut()[index].free_pages -= 1;
         }
         page.set_free_leaves(0);
-        page.set_open_leaves(0);
         Ok(page)
     }
 
@@ -435,7 +447,6 @@ impl Cohorts {
             links: Links { previous: None, next: None },
             shift: PAGE_SHIFT,
             free_leaves: 0,
-            open_leaves: 0,
             live: [0; LEAVES],
         };
         let first = loop {
@@ -471,7 +482,7 @@ impl Cohorts {
             return Ok(());
         }
         let before = spans.capacity() * size_of::<Span>();
-        let capacity = (spans.capacity() + spans.capacity() / 2).max(8);
+        let capacity = spans.capacity() + (spans.capacity() / 8).max(16);
         let bytes = capacity * size_of::<Span>();
         self.account.charge(bytes - before)?;
         let additional = capacity - spans.len();
@@ -550,7 +561,6 @@ impl Cohorts {
         self.external.push(block);
         let tally = self.account.tally();
         tally.blocks.add(1);
-        tally.chunks.add(1);
         tally.overhead.add(EXTERNAL_HEADER);
         // SAFETY: the block has its header and the chunk.
         Ok(unsafe { block.at(EXTERNAL_HEADER) })
@@ -562,7 +572,6 @@ impl Cohorts {
         self.external.remove(block);
         let tally = self.account.tally();
         tally.blocks.subtract(1);
-        tally.chunks.subtract(1);
         tally.overhead.subtract(EXTERNAL_HEADER);
         // SAFETY: it is out of the list; its one chunk is freed or not reached any more.
         unsafe { block.release(&self.account) };
@@ -576,10 +585,11 @@ impl Cohort {
         Self::default()
     }
 
-    /// Bytes of chunks that were taken for it, freed or not.
+    /// Bytes of chunks that were taken for it, freed or not, and of what it could not use of its pages;
+    /// chunks too large for pages left out.
     #[must_use]
     pub fn placed_bytes(&self) -> usize {
-        self.placed_bytes
+        self.had_bytes - self.lane.remaining.get()
     }
 }
 
@@ -613,14 +623,19 @@ unsafe impl Engine for Cohorts {
         let bytes = maxalign(size).max(8);
         // SAFETY: it has so many bytes, and is the context's from here on.
         unsafe { wipe(chunk, bytes) };
-        let tally = self.account.tally();
-        tally.chunks.subtract(1);
-        tally.freed_bytes.add(bytes);
+        self.account.tally().freed_bytes.add(bytes);
         let leaf = offset >> page.shift();
         let live = page.live(leaf) - 1;
         page.set_live(leaf, live);
-        if live == 0 && page.open_leaves() & (1 << leaf) == 0 {
+        if live == 0 {
             self.recycle(page, leaf);
+        }
+    }
+
+    fn shrunk_in_place(&self, chunk: NonNull<u8>, old: usize, new: usize) {
+        if self.page_of(chunk).is_some() {
+            let bytes = maxalign(old).max(8) - maxalign(new).max(8);
+            self.account.tally().freed_bytes.add(bytes);
         }
     }
 
@@ -661,7 +676,6 @@ unsafe impl Engine for Cohorts {
         self.free_pages = BlockList::new();
         self.with_free_leaves = BlockList::new();
         let tally = self.account.tally();
-        tally.chunks.set(0);
         tally.empty.set(0);
         tally.freed_bytes.set(self.pages.get() * PAGE);
         let mut keep_pages = keep_bytes / PAGE;
@@ -681,7 +695,6 @@ unsafe impl Engine for Cohorts {
                 let page = unsafe { span.start.add(index * PAGE) };
                 sanitizer::unpoison(page, PAGE);
                 let page = BlockRef::<PageHeader>(page.cast());
-                page.set_open_leaves(0);
                 (0..LEAVES).for_each(|leaf| page.set_live(leaf, 0));
                 self.free_pages.push(page);
             }

@@ -226,10 +226,10 @@ unsafe impl Engine for Generation {
         if !header.is_external() {
             return Ok((new <= header.value()).then_some(chunk));
         }
-        if new <= self.limit {
-            return Ok(None);
-        }
-        let bytes = checked_large(new, self.huge)? + self.headers.chunk + self.headers.block;
+        // It stays in a block of its own, so that giving a part back needs no other memory.
+        let bytes = checked_large(new.max(self.limit + 1), self.huge)?
+            + self.headers.chunk
+            + self.headers.block;
         // SAFETY: the chunk begins that far into its block.
         let block = unsafe { chunk.sub(self.headers.block + self.headers.chunk) };
         // SAFETY: the only other reference to the block is in the list, and is mended.

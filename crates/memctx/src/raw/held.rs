@@ -135,7 +135,11 @@ impl Context<'_, Cohorts> {
     }
 }
 
+#[inline]
 fn held_len(len: usize) -> Result<u32, MemoryError> {
-    let too_large = MemoryError::TooLarge { requested: len, limit: MAX_ALLOC };
-    u32::try_from(len).ok().filter(|_| len <= MAX_ALLOC).ok_or(too_large)
+    if len > MAX_ALLOC {
+        return Err(MemoryError::TooLarge { requested: len, limit: MAX_ALLOC });
+    }
+    // The limit is below 2^32.
+    Ok(u32::try_from(len).unwrap_or(u32::MAX))
 }

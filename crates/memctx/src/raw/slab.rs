@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! byte 0          8      16           24     28       32                       on a 64-bit machine
-//!      | previous | next | first free | free | unused | ...  chunk header, chunk | ... | never used |
+//!      | previous | next | first free | free | unused | ...  chunk header, chunk | ... | unused |
 //!
 //! lists, by how many chunks of a block are free:    none | up to a half | more | all: a few are kept
 //! ```
@@ -29,14 +29,16 @@ pub struct Slab {
     chunks_per_block: u32,
     /// Shifts a number of free chunks, rounded up, to the number of its list.
     shift: u32,
+    /// The bits of a number of free chunks that do not tell the list: a block changes lists when they
+    /// become or cease to be 0.
+    same_list: u32,
     /// The lists of 16 and later: none free, a few, more.
     few: [BlockList<SlabHeader>; 3],
     /// Those of 15, one for each number of free chunks; empty otherwise.
     each: Box<[BlockList<SlabHeader>]>,
-    /// The list with the fullest blocks that have room; 0 if there are none.
-    fullest: Cell<usize>,
+    /// The first of the fullest blocks that have room, if there are any.
+    fullest: Cell<Option<BlockRef<SlabHeader>>>,
     empty: BlockList<SlabHeader>,
-    kept_empty: usize,
 }
 
 // SAFETY: its pointers lead to blocks that are its own, and no two threads have it at once.
@@ -48,8 +50,11 @@ struct SlabHeader {
     links: Links<Self>,
     first_free: Option<NonNull<u8>>,
     free: u32,
+    /// Chunks at the end that are in no list; and [`UNWRITTEN`] as long as their headers are.
     unused: u32,
 }
+
+const UNWRITTEN: u32 = 1 << 31;
 
 // SAFETY: as it is declared.
 unsafe impl Header for SlabHeader {}
@@ -116,7 +121,7 @@ impl Slab {
         let headers = release.slab(0);
         let full = headers.chunk + maxalign(chunk_size.max(1));
         let room = block_bytes.checked_sub(Self::header_bytes(headers)).ok_or(shape)?;
-        u32::try_from(room / full).ok().filter(|count| *count > 0).ok_or(shape)
+        u32::try_from(room / full).ok().filter(|count| (1..UNWRITTEN).contains(count)).ok_or(shape)
     }
 
     pub(crate) fn create(
@@ -132,19 +137,22 @@ impl Slab {
         while chunks_per_block >> shift >= 2 {
             shift += 1;
         }
+        let full_bytes = headers.chunk + maxalign(chunk_size.max(1));
         account.tally().uncounted.set(headers.context);
+        account.tally().chunk_bytes.set(full_bytes);
+        account.tally().chunks.set(chunks_per_block as usize);
         Ok(Self {
             headers,
             chunk_size,
-            full_bytes: headers.chunk + maxalign(chunk_size.max(1)),
+            full_bytes,
             block_bytes,
             chunks_per_block,
             shift,
+            same_list: if each == 0 { (1 << shift) - 1 } else { 0 },
             few: [const { BlockList::new() }; 3],
             each: (0..each).map(|_| BlockList::new()).collect(),
-            fullest: Cell::new(0),
+            fullest: Cell::new(None),
             empty: BlockList::new(),
-            kept_empty: release.slab_keeps(),
             account,
         })
     }
@@ -159,7 +167,6 @@ impl Slab {
     }
 
     /// The list for blocks with so many free chunks.
-    #[inline]
     fn list_of(&self, free: u32) -> usize {
         if self.each.is_empty() {
             ((free + (1 << self.shift) - 1) >> self.shift) as usize
@@ -169,23 +176,15 @@ impl Slab {
     }
 
     fn look_for_fullest(&self) {
-        let has_room = |list: &usize| self.lists()[*list].first().is_some();
-        self.fullest.set((1..self.lists().len()).find(has_room).unwrap_or(0));
+        self.fullest.set(self.lists()[1..].iter().find_map(BlockList::first));
     }
 
-    /// Goes from one list to another, if the change in its free chunks asks for it.
-    #[inline]
-    fn sort_in(&self, block: BlockRef<SlabHeader>, before: u32) {
-        let (from, to) = (self.list_of(before), self.list_of(block.free()));
-        if from != to {
-            self.move_between_lists(block, from, to);
-        }
-    }
-
+    /// Goes to the list for the chunks that are free now, from that for those before.
+    #[cold]
     #[inline(never)]
-    fn move_between_lists(&self, block: BlockRef<SlabHeader>, from: usize, to: usize) {
-        self.lists()[from].remove(block);
-        self.lists()[to].push(block);
+    fn sort_in(&self, block: BlockRef<SlabHeader>, before: u32) {
+        self.lists()[self.list_of(before)].remove(block);
+        self.lists()[self.list_of(block.free())].push(block);
         self.look_for_fullest();
     }
 
@@ -194,26 +193,22 @@ impl Slab {
         self.chunks_per_block as usize * self.full_bytes
     }
 
-    /// Keeps a block that is in no list, and whose chunks are all free or not reached any more. What an
-    /// empty block has is counted among the tails, not the free chunks.
+    /// Keeps a block that is in no list, and whose chunks are all free. They are in no list either then: to
+    /// take one, its memory is not even looked at, as it has its header if all have.
     fn keep(&self, block: BlockRef<SlabHeader>) {
-        let tally = self.account.tally();
-        tally.empty.add(1);
-        tally.tails.add(self.chunk_bytes());
-        tally.freed_chunks.subtract(block.free() as usize);
-        tally.freed_bytes.subtract(block.free() as usize * self.full_bytes);
-        block.set_free(self.chunks_per_block);
+        self.account.tally().empty.add(1);
+        let unwritten = if block.unused() & !UNWRITTEN == 0 { 0 } else { UNWRITTEN };
+        let unwritten = unwritten & block.unused();
+        block.set_first_free(None);
+        block.set_unused(self.chunks_per_block | unwritten);
         self.empty.push(block);
     }
 
     /// A block that was kept; it is in no list.
+    #[inline]
     fn take_kept(&self) -> Option<BlockRef<SlabHeader>> {
         let block = self.empty.pop()?;
-        let tally = self.account.tally();
-        tally.empty.subtract(1);
-        tally.tails.subtract(self.chunk_bytes());
-        tally.freed_chunks.add(self.chunks_per_block as usize);
-        tally.freed_bytes.add(self.chunk_bytes());
+        self.account.tally().empty.subtract(1);
         Some(block)
     }
 
@@ -225,9 +220,9 @@ impl Slab {
             Some(kept) => kept,
             None => self.new_block()?,
         };
-        let list = self.list_of(self.chunks_per_block);
-        self.lists()[list].push(block);
-        self.look_for_fullest();
+        self.lists()[self.list_of(self.chunks_per_block)].push(block);
+        // There was none with room.
+        self.fullest.set(Some(block));
         Ok(block)
     }
 
@@ -236,14 +231,13 @@ impl Slab {
             links: Links { previous: None, next: None },
             first_free: None,
             free: self.chunks_per_block,
-            unused: self.chunks_per_block,
+            unused: self.chunks_per_block | UNWRITTEN,
         };
         let block = BlockRef::acquire_with(&self.account, self.block_bytes, header)?;
         let tally = self.account.tally();
         tally.blocks.add(1);
         tally.overhead.add(self.block_bytes - self.chunk_bytes());
         tally.freed_chunks.add(self.chunks_per_block as usize);
-        tally.freed_bytes.add(self.chunk_bytes());
         // SAFETY: the block has so many bytes after its header.
         let first = unsafe { block.at(self.block_bytes - self.chunk_bytes()) };
         sanitizer::poison(first, self.chunk_bytes());
@@ -256,7 +250,6 @@ impl Slab {
         tally.blocks.subtract(1);
         tally.overhead.subtract(self.block_bytes - self.chunk_bytes());
         tally.freed_chunks.subtract(block.free() as usize);
-        tally.freed_bytes.subtract(block.free() as usize * self.full_bytes);
         // SAFETY: all blocks have this size; the caller has taken it out of its list, and its chunks are
         // free or not reached any more.
         unsafe { block.release_sized(&self.account, self.block_bytes) };
@@ -267,7 +260,8 @@ impl Slab {
     fn block_is_empty(&self, block: BlockRef<SlabHeader>, before: u32) {
         self.lists()[self.list_of(before)].remove(block);
         self.look_for_fullest();
-        if self.account.tally().empty.get() < self.kept_empty {
+        let tally = self.account.tally();
+        if tally.empty.get() < self.account.release().slab_keeps(tally.blocks.get()) {
             self.keep(block);
         } else {
             self.release(block);
@@ -290,9 +284,9 @@ unsafe impl Engine for Slab {
         if size > self.chunk_size {
             return Err(MemoryError::TooLarge { requested: size, limit: self.chunk_size });
         }
-        let block = match self.lists()[self.fullest.get()].first() {
-            Some(block) if self.fullest.get() != 0 => block,
-            _ => self.add_block()?,
+        let block = match self.fullest.get() {
+            Some(block) => block,
+            None => self.add_block()?,
         };
         let chunk = if let Some(chunk) = block.first_free() {
             sanitizer::unpoison(chunk, self.chunk_size);
@@ -300,25 +294,28 @@ unsafe impl Engine for Slab {
             block.set_first_free(unsafe { chunk.cast::<Option<NonNull<u8>>>().read() });
             chunk
         } else {
-            let from_end = block.unused() as usize * self.full_bytes;
-            block.set_unused(block.unused() - 1);
+            let unused = block.unused();
+            let from_end = (unused & !UNWRITTEN) as usize * self.full_bytes;
+            block.set_unused(unused - 1);
             let distance = self.block_bytes - from_end + self.headers.chunk;
             // SAFETY: so many chunks at the end of the block were never used.
             let chunk = unsafe { block.at(distance) };
             sanitizer::unpoison(chunk, self.full_bytes - self.headers.chunk);
-            // SAFETY: the chunk's header is before it.
-            let header = unsafe { chunk.sub(self.headers.chunk) };
-            sanitizer::unpoison(header, self.headers.chunk);
-            // SAFETY: the same.
-            unsafe { ChunkHeader::new(ChunkHeader::SLAB, 0, distance).put_before(chunk) };
+            if unused & UNWRITTEN != 0 {
+                // SAFETY: the chunk's header is before it.
+                let header = unsafe { chunk.sub(self.headers.chunk) };
+                sanitizer::unpoison(header, self.headers.chunk);
+                // SAFETY: the same.
+                unsafe { ChunkHeader::new(ChunkHeader::SLAB, 0, distance).put_before(chunk) };
+            }
             chunk
         };
         let before = block.free();
         block.set_free(before - 1);
-        self.sort_in(block, before);
-        let tally = self.account.tally();
-        tally.freed_chunks.subtract(1);
-        tally.freed_bytes.subtract(self.full_bytes);
+        self.account.tally().freed_chunks.subtract(1);
+        if (before - 1) & self.same_list == 0 {
+            self.sort_in(block, before);
+        }
         Ok(chunk)
     }
 
@@ -339,12 +336,10 @@ unsafe impl Engine for Slab {
         block.set_first_free(Some(chunk));
         let before = block.free();
         block.set_free(before + 1);
-        let tally = self.account.tally();
-        tally.freed_chunks.add(1);
-        tally.freed_bytes.add(self.full_bytes);
+        self.account.tally().freed_chunks.add(1);
         if before + 1 == self.chunks_per_block {
             self.block_is_empty(block, before);
-        } else {
+        } else if before & self.same_list == 0 {
             self.sort_in(block, before);
         }
     }
@@ -379,11 +374,12 @@ unsafe impl Engine for Slab {
             }
         }
         while let Some(block) = kept.pop() {
+            let lost = self.chunks_per_block - block.free();
+            self.account.tally().freed_chunks.add(lost as usize);
+            block.set_free(self.chunks_per_block);
             self.keep(block);
-            block.set_first_free(None);
-            block.set_unused(self.chunks_per_block);
         }
-        self.fullest.set(0);
+        self.fullest.set(None);
     }
 }
 
