@@ -12,9 +12,15 @@ pub(crate) fn run() -> Result<bool> {
     // With a target named, build scripts and macros stay without the sanitizer; without one they
     // would not start.
     let mut command = cargo(["+nightly", "test", "--no-fail-fast", "--lib", "--tests"]);
-    command.args(["--package", "pgtoast-page", "--package", "pgtoast-pglz", "--target", &host]);
+    for package in ["pgtoast-page", "pgtoast-pglz", "pgtoast-memctx", "pgtoast-fuzzing"] {
+        command.args(["--package", package]);
+    }
+    command.args(["--target", &host]);
     command.args(["--", "--show-output"]);
-    command.env("RUSTFLAGS", "-Zsanitizer=address").env("CARGO_TARGET_DIR", "target/sanitize");
+    // Contexts tell the sanitizer which of their memory is nobody's.
+    command
+        .env("RUSTFLAGS", "-Zsanitizer=address --cfg pgtoast_asan")
+        .env("CARGO_TARGET_DIR", "target/sanitize");
     let mut transcript = Transcript::default();
     let status = read_along(&mut command, |line| transcript.read(line))?;
     let mut report = Report::default();

@@ -8,6 +8,7 @@ mod direct;
 mod form_deform;
 mod fsm;
 mod input;
+mod memctx;
 mod page;
 mod page_program;
 mod pglz;
@@ -23,6 +24,7 @@ pub use datadir::datadir_mutated;
 pub use direct::{direct_edits, direct_graph, direct_pointer};
 pub use form_deform::tuple_form;
 pub use fsm::{fsm_image, fsm_ops};
+pub use memctx::memctx_program;
 pub use page::page_parse;
 pub use page_program::page_program;
 pub use pglz::{pglz_decompress, pglz_round_trip};
@@ -53,6 +55,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "direct_pointer", body: direct_pointer },
     Target { name: "fsm_image", body: fsm_image },
     Target { name: "fsm_ops", body: fsm_ops },
+    Target { name: "memctx_program", body: memctx_program },
     Target { name: "page_parse", body: page_parse },
     Target { name: "page_program", body: page_program },
     Target { name: "pglz_against_c", body: pglz_against_twin },
