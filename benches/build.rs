@@ -14,8 +14,12 @@ fn main() {
     println!("cargo:rustc-env=BENCH_RUSTC_VERSION={}", first_line(&rustc, "--version"));
 
     let lock = std::fs::read_to_string("../Cargo.lock").unwrap_or_default();
-    for (name, variable) in [("pglz", "BENCH_PGLZ_VERSION"), ("lz4_flex", "BENCH_LZ4_FLEX_VERSION")]
-    {
+    for (name, variable) in [
+        ("pglz", "BENCH_PGLZ_VERSION"),
+        ("lz4_flex", "BENCH_LZ4_FLEX_VERSION"),
+        ("bumpalo", "BENCH_BUMPALO_VERSION"),
+        ("mimalloc", "BENCH_MIMALLOC_VERSION"),
+    ] {
         println!("cargo:rustc-env={variable}={}", locked_version(&lock, name));
     }
 

@@ -15,6 +15,12 @@ pub const PG_CHECKSUMS: &str = "pg_checksums";
 pub const PGLZ_CRATE: &str = "pglz crate";
 /// The crate `lz4_flex`, in its safe form.
 pub const LZ4_FLEX: &str = "lz4_flex";
+/// The crate `bumpalo`.
+pub const BUMPALO: &str = "bumpalo";
+/// The allocator `mimalloc`, called without being the program's.
+pub const MIMALLOC: &str = "mimalloc";
+/// The system's allocator.
+pub const SYSTEM: &str = "system";
 /// A plain version of our own code.
 pub const TWIN: &str = "twin";
 
@@ -25,6 +31,8 @@ pub fn versions() -> BTreeMap<String, String> {
         ("pgtoast".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
         (PGLZ_CRATE.to_owned(), env!("BENCH_PGLZ_VERSION").to_owned()),
         (LZ4_FLEX.to_owned(), env!("BENCH_LZ4_FLEX_VERSION").to_owned()),
+        (BUMPALO.to_owned(), env!("BENCH_BUMPALO_VERSION").to_owned()),
+        (MIMALLOC.to_owned(), env!("BENCH_MIMALLOC_VERSION").to_owned()),
     ]);
     if let Some(version) = option_env!("BENCH_PGCOMMON_VERSION") {
         versions.insert(POSTGRESQL_C.to_owned(), version.to_owned());

@@ -1,5 +1,6 @@
 //! The suites there are, in the order they run.
 mod codecs;
+mod contexts;
 mod fsm;
 mod page;
 mod pglz;
@@ -45,6 +46,7 @@ pub fn all() -> &'static [&'static dyn Suite] {
         &page::PageSuite,
         &pglz::PglzSuite,
         &fsm::FsmSuite,
+        &contexts::ContextsSuite,
         &postgres::PostgresSuite,
     ]
 }
