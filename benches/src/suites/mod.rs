@@ -2,6 +2,7 @@
 mod codecs;
 mod contexts;
 mod fsm;
+mod oids;
 mod page;
 mod pglz;
 mod postgres;
@@ -47,6 +48,7 @@ pub fn all() -> &'static [&'static dyn Suite] {
         &pglz::PglzSuite,
         &fsm::FsmSuite,
         &contexts::ContextsSuite,
+        &oids::OidsSuite,
         &postgres::PostgresSuite,
     ]
 }

@@ -9,6 +9,7 @@ mod form_deform;
 mod fsm;
 mod input;
 mod memctx;
+mod nbtree;
 mod page;
 mod page_program;
 mod pglz;
@@ -25,6 +26,7 @@ pub use direct::{direct_edits, direct_graph, direct_pointer};
 pub use form_deform::tuple_form;
 pub use fsm::{fsm_image, fsm_ops};
 pub use memctx::memctx_program;
+pub use nbtree::{nbtree_image, nbtree_ops};
 pub use page::page_parse;
 pub use page_program::page_program;
 pub use pglz::{pglz_decompress, pglz_round_trip};
@@ -56,6 +58,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "fsm_image", body: fsm_image },
     Target { name: "fsm_ops", body: fsm_ops },
     Target { name: "memctx_program", body: memctx_program },
+    Target { name: "nbtree_image", body: nbtree_image },
+    Target { name: "nbtree_ops", body: nbtree_ops },
     Target { name: "page_parse", body: page_parse },
     Target { name: "page_program", body: page_program },
     Target { name: "pglz_against_c", body: pglz_against_twin },

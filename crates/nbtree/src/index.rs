@@ -205,7 +205,13 @@ impl Steps {
 pub(crate) struct Path {
     steps: [(BlockNumber, u16); MAX_LEVELS],
     len: usize,
+    /// Latched on lower levels; waiting for one of these would be for ever.
+    held: [BlockNumber; MOST_HELD],
+    held_len: usize,
 }
+
+/// Two on each level that a change can go through at once.
+const MOST_HELD: usize = 24;
 
 /// More levels than 2^32 pages can have: each has at least two downlinks, but for the rightmost.
 pub(crate) const MAX_LEVELS: usize = 34;
@@ -213,7 +219,12 @@ pub(crate) const MAX_LEVELS: usize = 34;
 impl Path {
     #[inline]
     pub(crate) fn new() -> Self {
-        Self { steps: [(BlockNumber::INVALID, 0); MAX_LEVELS], len: 0 }
+        Self {
+            steps: [(BlockNumber::INVALID, 0); MAX_LEVELS],
+            len: 0,
+            held: [BlockNumber::INVALID; MOST_HELD],
+            held_len: 0,
+        }
     }
 
     #[inline]
@@ -225,6 +236,28 @@ impl Path {
         let step = self.steps.get_mut(self.len).ok_or(NbtreeError::Cycle { block: block.get() })?;
         *step = (block, item);
         self.len += 1;
+        Ok(())
+    }
+
+    /// Notes a page that stays latched while others are latched by this path.
+    pub(crate) fn hold(&mut self, block: BlockNumber) -> core::result::Result<(), NbtreeError> {
+        self.expect_free(block)?;
+        let cycle = NbtreeError::Cycle { block: block.get() };
+        *self.held.get_mut(self.held_len).ok_or(cycle)? = block;
+        self.held_len += 1;
+        Ok(())
+    }
+
+    /// Forgets the last so many pages that were noted.
+    pub(crate) fn release(&mut self, count: usize) {
+        self.held_len = self.held_len.saturating_sub(count);
+    }
+
+    /// That latching a page is not waiting for oneself, as it would be where links go round.
+    pub(crate) fn expect_free(&self, block: BlockNumber) -> core::result::Result<(), NbtreeError> {
+        if self.held[..self.held_len].contains(&block) {
+            return Err(NbtreeError::Cycle { block: block.get() });
+        }
         Ok(())
     }
 

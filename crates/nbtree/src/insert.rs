@@ -182,9 +182,12 @@ impl<P: IndexPages> Index<P> {
             return Ok(None);
         }
         let mut steps = Steps::default();
-        let mut next = node.special().next();
+        let (held, mut next) = (node.block(), node.special().next());
         while let Some(block) = next {
             steps.right(self.pages(), block)?;
+            if block == held {
+                return Err(NbtreeError::Cycle { block: block.get() }.into());
+            }
             let page = self.latch_read(block)?;
             let node = Node::parse(&page, block)?;
             next = node.special().next();
@@ -290,6 +293,9 @@ impl<P: IndexPages> Index<P> {
                 let node = Node::parse(&page, block)?;
                 let next = node.special().next().ok_or(unexpected(&node))?;
                 steps.right(self.pages(), block)?;
+                if next == block {
+                    return Err(NbtreeError::Cycle { block: block.get() }.into());
+                }
                 // The new latch is taken before the old one is let go: an entry with the same key must
                 // not slip in behind the check.
                 page = self.latch_write(next)?;
@@ -461,7 +467,11 @@ impl<P: IndexPages> Index<P> {
             let (block, item) = path.pop().unwrap_or((Meta::BLOCK, 0));
             ((block, self.latch_write(block)?), item)
         } else {
-            self.parent_of(left.0, level, path)?
+            path.hold(left.0)?;
+            path.hold(right.0)?;
+            let parent = self.parent_of(left.0, level, path)?;
+            path.release(2);
+            parent
         };
         // Whoever splits the right page next waits for the same parent.
         drop(right);
@@ -527,6 +537,7 @@ impl<P: IndexPages> Index<P> {
         };
         let mut steps = Steps::default();
         loop {
+            path.expect_free(block)?;
             let page = self.latch_write(block)?;
             let node = Node::parse(&page, block)?;
             let flags = node.flags();
@@ -566,6 +577,7 @@ impl<P: IndexPages> Index<P> {
         }
         let missing = unexpected(&node);
         let next = node.special().next().ok_or(missing)?;
+        path.expect_free(next)?;
         if next == block {
             return Err(NbtreeError::Cycle { block: block.get() }.into());
         }

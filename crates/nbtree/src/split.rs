@@ -9,7 +9,6 @@ use crate::node::{Node, Packer, special_mut};
 use crate::pages::IndexPages;
 use crate::special::{NodeFlags, Special};
 use crate::split_point::SplitPoint;
-use crate::sync::mutated;
 use crate::tuple::{IndexTuple, OwnedTuple};
 
 impl<P: IndexPages> Index<P> {
@@ -32,10 +31,13 @@ impl<P: IndexPages> Index<P> {
         let halves = Halves::of(&node, self.width(), item, tuple)?;
 
         let mut sibling = match next {
-            Some(next) if next == block => {
+            Some(next) if next == block || child.as_ref().is_some_and(|child| child.0 == next) => {
                 return Err(NbtreeError::Cycle { block: block.get() }.into());
             }
-            Some(next) => Some((next, self.latch_write(next)?)),
+            Some(next) => {
+                path.expect_free(next)?;
+                Some((next, self.latch_write(next)?))
+            }
             None => None,
         };
         let mut cycle_of_sibling = 0;
@@ -60,9 +62,7 @@ impl<P: IndexPages> Index<P> {
         if cycle_of_sibling != 0 {
             right_special.set_flags(flags | NodeFlags::SPLIT_END);
         }
-        if !mutated!(NoIncompleteFlag) {
-            flags |= NodeFlags::INCOMPLETE_SPLIT;
-        }
+        flags |= NodeFlags::INCOMPLETE_SPLIT;
         let left_special = Special::new(node.special().prev(), Some(block), level, flags);
         let mut left_packer = Packer::new(left_bytes, block_size, left_special);
         let mut right_packer = Packer::new(right_bytes, block_size, right_special);
@@ -115,17 +115,6 @@ impl<P: IndexPages> Index<P> {
             }
         }
         drop((sibling, child));
-        if mutated!(NoIncompleteFlag) && !was_root {
-            drop((page, right_page));
-            let (page, right_page) = (self.latch_write(block)?, self.latch_write(right)?);
-            return self.insert_into_parent(
-                (block, page),
-                (right, right_page),
-                was_root,
-                was_alone,
-                path,
-            );
-        }
         self.insert_into_parent((block, page), (right, right_page), was_root, was_alone, path)
     }
 }

@@ -258,9 +258,10 @@ impl<'a> Choice<'a> {
             return Ok(if same_value()? { After::Fill } else { After::No });
         }
         let (tid, new) = (before.tid(), self.new.tid());
-        let next_item = tid.block == new.block && tid.item.get() + 1 == new.item.get();
+        // The row before was written not long ago: into the same heap block, or the one that was full.
+        let same_block = tid.block == new.block;
         let next_block = tid.block.get().wrapping_add(1) == new.block.get() && new.item.get() == 1;
-        if before.is_posting() || !(next_item || next_block) || !same_value()? {
+        if before.is_posting() || !(same_block || next_block) || !same_value()? {
             return Ok(After::No);
         }
         let place = f64::from(item) / (f64::from(last) + 1.0);

@@ -75,8 +75,6 @@ pub(crate) mod mutant {
         None,
         /// Searches stay on the page that a downlink led to.
         NoMoveRight,
-        /// The left page of a split is let go before its right one has a downlink, and no flag says so.
-        NoIncompleteFlag,
         /// The place in the parent is taken as remembered, without a look at what is there.
         TrustRememberedParent,
         /// An empty leaf is deleted without a second look under the latch.

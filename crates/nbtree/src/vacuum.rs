@@ -196,6 +196,8 @@ impl<P: IndexPages> Index<P> {
             return Ok(false);
         }
         let Some(next) = node.special().next() else { return Ok(false) };
+        path.hold(block)?;
+        path.expect_free(next)?;
         if self.is_right_of_open_split(block, node.special().prev())? {
             return Ok(false);
         }
@@ -315,6 +317,9 @@ impl<P: IndexPages> Index<P> {
         let mut steps = Steps::default();
         let mut left = None;
         while let Some(block) = prev {
+            if block == target || (block == leaf && !is_leaf) {
+                return Err(NbtreeError::Cycle { block: block.get() }.into());
+            }
             let page = self.latch_write(block)?;
             let node = Node::parse(&page, block)?;
             let next = node.special().next();
