@@ -4,6 +4,7 @@
 //! tuple's request is 57 to 64 bytes. Source: `generation.c` (REL_17).
 use pgtoast_memctx::twin::{TwinAllocSet, TwinBump, TwinFigures, TwinGeneration};
 use pgtoast_memctx::{BlockSizes, Release, root};
+use pgtoast_testkit::Rng;
 
 const ROWS: usize = 10_000_000;
 
@@ -124,6 +125,51 @@ fn twins_and_contexts_agree_on_growing_blocks() {
             ] {
                 assert_eq!((stats.blocks, stats.free_bytes), (figures.blocks, figures.free_bytes));
                 assert_eq!(allocated, figures.mem_allocated);
+            }
+        }
+    }
+}
+
+/// Queues, stacks and random orders of freeing; blocks become empty, spare, current again.
+#[test]
+fn twins_and_contexts_agree_while_chunks_are_freed() {
+    let mut rng = Rng::new(17);
+    for (release, sizes) in [
+        (Release::V15, BlockSizes::fixed(8 << 10)),
+        (Release::V17, BlockSizes::DEFAULT),
+        (Release::V18, BlockSizes { min: 2048, init: 1024, max: 16 << 10 }),
+        (Release::Ours, BlockSizes::SMALL),
+    ] {
+        let tuples = root("tuples").release(release).generation(sizes).unwrap();
+        let set = root("set").release(release).alloc_set(sizes).unwrap();
+        let mut twins = (TwinGeneration::new(release, sizes), TwinAllocSet::new(release, sizes));
+        let mut live = Vec::new();
+        for step in 0..20_000 {
+            // It grows and shrinks by turns.
+            if live.is_empty() || rng.chance(if step / 2000 % 2 == 0 { 70 } else { 30 }) {
+                let size = if rng.chance(2) { rng.below(20_000) } else { rng.below(400) };
+                let bytes = vec![7; size];
+                let block = twins.0.allocate(size);
+                twins.1.allocate(size);
+                live.push((tuples.take(&bytes).unwrap(), set.take(&bytes).unwrap(), block, size));
+            } else {
+                let at = [0, live.len() - 1, rng.below(live.len())][step / 3000 % 3];
+                let (tuple, chunk, block, size) = live.remove(at);
+                twins.0.free(block, size);
+                twins.1.free(size);
+                tuples.give_back(tuple).unwrap();
+                set.give_back(chunk).unwrap();
+            }
+            for (stats, figures, allocated) in [
+                (tuples.stats(), twins.0.figures(), tuples.mem_allocated()),
+                (set.stats(), twins.1.figures(), set.mem_allocated()),
+            ] {
+                let found = TwinFigures {
+                    mem_allocated: allocated,
+                    blocks: stats.blocks,
+                    free_bytes: stats.free_bytes,
+                };
+                assert_eq!(found, figures, "{release:?}, step {step}");
             }
         }
     }
