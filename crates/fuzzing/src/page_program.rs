@@ -26,11 +26,12 @@ pub fn page_program(data: &[u8]) {
         assert_same(&bytes, size, &model);
         let before = bytes.clone();
         let mut page = PageMut::open(&mut bytes, size).expect("a sound page");
-        let agreed = match input.u8() {
-            0 => break,
-            code if special_len == 0 => heap_change(code, &mut input, fill, &mut page, &mut model),
-            code => index_change(code, &mut input, fill, &mut page, &mut model),
-        };
+        let code = input.u8();
+        if code == 0 {
+            break;
+        }
+        let mut change = Change { input: &mut input, fill, page: &mut page, model: &mut model };
+        let agreed = if special_len == 0 { change.heap(code) } else { change.index(code) };
         match agreed {
             (Ok(item), Some(expected)) => assert_eq!(usize::from(item.get()), expected),
             (Err(_), None) => assert!(bytes == before, "a refusal changed the page"),
@@ -41,89 +42,92 @@ pub fn page_program(data: &[u8]) {
 
 type Outcome = (Result<OffsetNumber, PageError>, Option<usize>);
 
-fn heap_change(
-    code: u8,
-    input: &mut Input<'_>,
+/// One change, to be made to the page and to the model.
+struct Change<'c, 'i, 'p> {
+    input: &'c mut Input<'i>,
     fill: u8,
-    page: &mut PageMut<'_>,
-    model: &mut Model,
-) -> Outcome {
-    let count = page.page().item_count();
-    // One number past the end, and 0, are worth trying as well.
-    let mut item = || OffsetNumber::new(input.u16() % (count + 2));
-    let index = |item: OffsetNumber| usize::from(item.get());
-    match code % 11 {
-        0..=3 => {
-            let tuple = tuple(len(input), fill);
-            (page.add_tuple(&tuple), model.add(&tuple))
-        }
-        4 => {
-            let at = item();
-            let tuple = tuple(len(input), fill);
-            let expected = model.place(index(at), &tuple).map(|()| index(at));
-            (page.place_tuple(at, &tuple).map(|()| at), expected)
-        }
-        5 => {
-            let (from, to) = (item(), item());
-            let expected = model.redirect(index(from), index(to)).map(|()| index(from));
-            (page.redirect(from, to).map(|()| from), expected)
-        }
-        6 => {
-            let at = item();
-            (page.set_dead(at).map(|()| at), model.set_dead(index(at)).map(|()| index(at)))
-        }
-        7 | 8 => {
-            let at = item();
-            (page.set_unused(at).map(|()| at), model.set_unused(index(at)).map(|()| index(at)))
-        }
-        9 => {
-            let drops = code & 0x80 != 0;
-            model.compact(drops);
-            let rule = if drops { TrailingPointers::Drop } else { TrailingPointers::Keep };
-            (page.compact(rule).map(|()| OffsetNumber::INVALID), Some(0))
-        }
-        _ => {
-            model.truncate();
-            (page.truncate_line_pointers().map(|()| OffsetNumber::INVALID), Some(0))
-        }
-    }
+    page: &'c mut PageMut<'p>,
+    model: &'c mut Model,
 }
 
-fn index_change(
-    code: u8,
-    input: &mut Input<'_>,
-    fill: u8,
-    page: &mut PageMut<'_>,
-    model: &mut Model,
-) -> Outcome {
-    let count = page.page().item_count();
-    let mut item = || OffsetNumber::new(input.u16() % (count + 2));
-    let index = |item: OffsetNumber| usize::from(item.get());
-    match code % 8 {
-        0..=3 => {
-            let at = item();
-            let bytes = vec![fill; len(input)];
-            let expected = model.insert(index(at), &bytes).map(|()| index(at));
-            (page.insert_item(at, &bytes).map(|()| at), expected)
-        }
-        4 => {
-            let at = item();
-            (page.mark_item_dead(at).map(|()| at), model.mark_dead(index(at)).map(|()| index(at)))
-        }
-        5 => {
-            let at = item();
-            (page.delete_item(at).map(|()| at), model.delete(&[index(at)]).map(|()| index(at)))
-        }
-        _ => {
-            let mut items: Vec<_> = (0..code >> 4).map(|_| item()).collect();
-            // In order as a rule; the highest bit leaves them as they came.
-            if code & 0x80 == 0 {
-                items.sort();
-                items.dedup();
+impl Change<'_, '_, '_> {
+    /// An item, as the page and as the model number it. One past the end, and 0, are worth trying as well.
+    fn item(&mut self) -> (OffsetNumber, usize) {
+        let number = self.input.u16() % (self.page.page().item_count() + 2);
+        (OffsetNumber::new(number), number.into())
+    }
+
+    fn tuple(&mut self) -> Vec<u8> {
+        tuple(len(self.input), self.fill)
+    }
+
+    fn heap(&mut self, code: u8) -> Outcome {
+        match code % 11 {
+            0..=3 => {
+                let tuple = self.tuple();
+                (self.page.add_tuple(&tuple), self.model.add(&tuple))
             }
-            let indexes: Vec<_> = items.iter().map(|item| index(*item)).collect();
-            let outcome = page.delete_items(&items).map(|()| OffsetNumber::INVALID);
-            (outcome, model.delete(&indexes).map(|()| 0))
+            4 => {
+                let ((at, index), tuple) = (self.item(), self.tuple());
+                let expected = self.model.place(index, &tuple).map(|()| index);
+                (self.page.place_tuple(at, &tuple).map(|()| at), expected)
+            }
+            5 => {
+                let ((from, from_index), (to, to_index)) = (self.item(), self.item());
+                let expected = self.model.redirect(from_index, to_index).map(|()| from_index);
+                (self.page.redirect(from, to).map(|()| from), expected)
+            }
+            6 => {
+                let (at, index) = self.item();
+                let expected = self.model.set_dead(index).map(|()| index);
+                (self.page.set_dead(at).map(|()| at), expected)
+            }
+            7 | 8 => {
+                let (at, index) = self.item();
+                let expected = self.model.set_unused(index).map(|()| index);
+                (self.page.set_unused(at).map(|()| at), expected)
+            }
+            9 => {
+                let drops = code & 0x80 != 0;
+                self.model.compact(drops);
+                let rule = if drops { TrailingPointers::Drop } else { TrailingPointers::Keep };
+                (self.page.compact(rule).map(|()| OffsetNumber::INVALID), Some(0))
+            }
+            _ => {
+                self.model.truncate();
+                (self.page.truncate_line_pointers().map(|()| OffsetNumber::INVALID), Some(0))
+            }
+        }
+    }
+
+    fn index(&mut self, code: u8) -> Outcome {
+        match code % 8 {
+            0..=3 => {
+                let ((at, index), bytes) = (self.item(), vec![self.fill; len(self.input)]);
+                let expected = self.model.insert(index, &bytes).map(|()| index);
+                (self.page.insert_item(at, &bytes).map(|()| at), expected)
+            }
+            4 => {
+                let (at, index) = self.item();
+                let expected = self.model.mark_dead(index).map(|()| index);
+                (self.page.mark_item_dead(at).map(|()| at), expected)
+            }
+            5 => {
+                let (at, index) = self.item();
+                let expected = self.model.delete(&[index]).map(|()| index);
+                (self.page.delete_item(at).map(|()| at), expected)
+            }
+            _ => {
+                let mut items: Vec<_> = (0..code >> 4).map(|_| self.item()).collect();
+                // In order as a rule; the highest bit leaves them as they came.
+                if code & 0x80 == 0 {
+                    items.sort();
+                    items.dedup();
+                }
+                let (items, indexes): (Vec<_>, Vec<_>) = items.into_iter().unzip();
+                let outcome = self.page.delete_items(&items).map(|()| OffsetNumber::INVALID);
+                (outcome, self.model.delete(&indexes).map(|()| 0))
+            }
         }
     }
 }
