@@ -11,21 +11,20 @@
 //! The chunks of a value mostly lie side by side, so one value is under way at a time and memory is
 //! a few buffers. But the last chunk of a value is short, and the server likes to put it into a gap that
 //! it left on an earlier page: no order is relied on, and a value whose chunks are mixed with others'
-//! waits in a map with its buffer. The read buffer is small enough to stay in the second-level cache,
+//! waits with its buffer. All of that is [`ValueScan`]'s. The read buffer is small enough to stay in the second-level cache,
 //! so a chunk's copy reads from there what the kernel has just written.
 //!
-//! Several threads each take a part of the TOAST table. What no part has all chunks of, because they
-//! lie on both sides of a border or are missing, is left for one last scan of the blocks where they
-//! were seen. So every value is judged by a scan that has met each of its chunks.
+//! Several threads each take a part of the TOAST table. In the end the first part takes in what the others
+//! have of values that lie on both sides of a border. So every value is judged with all of its chunks.
 mod part;
 
-use std::ops::Range;
 use std::panic::resume_unwind;
 use std::thread;
 
 use anyhow::{Context, Result, ensure};
 use pgtoast_base::{BlockSize, Oid, Oid8};
 use pgtoast_page::{HeapTuple, Item, Page, TupleDescriptor, Value};
+use pgtoast_toast::{ChunkSize, ValueIdWidth, ValueScan};
 use pgtoast_varlena::{ToastPointer, Varlena};
 
 use crate::RelationFile;
@@ -84,24 +83,15 @@ impl ToastedColumn<'_> {
     ) -> Result<Detoasted> {
         let wanted = self.pointers()?;
         self.check_claims(&wanted)?;
-        let parts = self.parts(threads.max(1), &wanted, &each)?;
-        let mut is_handed = vec![false; wanted.len()];
-        for index in parts.iter().flat_map(Part::handed) {
-            ensure!(!is_handed[index], "value {} is there twice", wanted[index].value_id);
-            is_handed[index] = true;
-        }
-        let blocks = seen_incomplete(&parts, &wanted, &is_handed)?;
-        let rest = wanted.iter().zip(&is_handed).filter(|(_, is_handed)| !**is_handed);
-        let rest: Vec<_> = rest.map(|(wanted, _)| *wanted).collect();
-        let mut last = Part::new(&rest, self.block_size);
-        for blocks in blocks {
-            last.read(self.toast, blocks, &each)?;
-        }
-        last.finish()?;
-        let parts = || parts.iter().chain([&last]);
-        let values = parts().map(|part| part.handed().count()).sum();
-        ensure!(values == wanted.len(), "{} values have no chunks", wanted.len() - values);
-        Ok(Detoasted { values, raw_bytes: parts().map(Part::raw_bytes).sum() })
+        let pointers = wanted.iter().map(|wanted| wanted.pointer);
+        let scan = ValueScan::new(pointers, ChunkSize::of(self.block_size, ValueIdWidth::Oid))?;
+        let part = |_| Part::new(&wanted, self.block_size, scan.clone());
+        let mut parts: Vec<_> = (0..threads.max(1)).map(part).collect();
+        self.read(&mut parts, &each)?;
+        let mut parts = parts.into_iter();
+        let mut whole = parts.next().context("a part")?;
+        parts.try_for_each(|part| whole.absorb(part, &each))?;
+        whole.finish()
     }
 
     /// A pointer can claim a gigabyte. All values together can have no more bytes than there are in
@@ -155,53 +145,26 @@ impl ToastedColumn<'_> {
         Ok(Wanted { value_id, row, pointer })
     }
 
-    /// Reads the TOAST table in as many parts as there are threads; the first part's is this one.
-    fn parts<'w>(
+    /// Reads the TOAST table in so many parts; the first is this thread's.
+    fn read(
         &self,
-        threads: u32,
-        wanted: &'w [Wanted],
+        parts: &mut [Part<'_>],
         each: &(impl Fn(usize, &[u8]) -> Result<()> + Sync),
-    ) -> Result<Vec<Part<'w>>> {
-        let part_blocks = self.toast.blocks().div_ceil(threads);
-        let read = |number: u32| -> Result<Part<'w>> {
-            let mut part = Part::new(wanted, self.block_size);
+    ) -> Result<()> {
+        let part_blocks = self.toast.blocks().div_ceil(u32::try_from(parts.len())?);
+        let read = |(number, part): (u32, &mut Part<'_>)| {
             let start = number * part_blocks;
-            part.read(self.toast, start..start + part_blocks, each)?;
-            Ok(part)
+            part.read(self.toast, start..start + part_blocks, each)
         };
+        let mut parts = (0..).zip(parts);
+        let first = parts.next().context("a part")?;
         thread::scope(|scope| {
             let read = &read;
-            let others: Vec<_> =
-                (1..threads).map(|number| scope.spawn(move || read(number))).collect();
-            let mut parts = vec![read(0)?];
-            for other in others {
-                parts.push(other.join().unwrap_or_else(|panic| resume_unwind(panic))?);
-            }
-            Ok(parts)
+            let others: Vec<_> = parts.map(|part| scope.spawn(move || read(part))).collect();
+            read(first)?;
+            others
+                .into_iter()
+                .try_for_each(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)))
         })
     }
-}
-
-/// Where chunks were seen of values that no part could complete: ranges of blocks, apart from each
-/// other and in order.
-fn seen_incomplete(
-    parts: &[Part<'_>],
-    wanted: &[Wanted],
-    is_handed: &[bool],
-) -> Result<Vec<Range<u32>>> {
-    let mut seen = Vec::new();
-    for (rows, blocks) in parts.iter().flat_map(Part::incomplete) {
-        let value_id = wanted[rows.start].value_id;
-        ensure!(!is_handed[rows.start], "value {value_id} has more chunks than it should");
-        seen.push(blocks);
-    }
-    seen.sort_by_key(|blocks| blocks.start);
-    let mut merged: Vec<Range<u32>> = Vec::new();
-    for blocks in seen {
-        match merged.last_mut() {
-            Some(last) if blocks.start <= last.end => last.end = last.end.max(blocks.end),
-            _ => merged.push(blocks),
-        }
-    }
-    Ok(merged)
 }

@@ -1,5 +1,7 @@
 //! Chunks into a vector that grows no faster than they come.
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use pgtoast_base::ItemPointer;
 
@@ -9,24 +11,25 @@ use crate::{Chunk, ChunkOrder, ChunkPlan, ToastError};
 /// Puts the chunks of one value together in a vector of its own.
 ///
 /// A pointer can claim a gigabyte and a chunk can claim to be its last one, so neither decides how
-/// much memory is taken: bytes are kept in the order they come. If that was not the order of their
-/// numbers they are moved to their places at the end, once all have turned out to be there. Where the
-/// buffer is there anyhow, an [`Assembler`](crate::Assembler) is for free.
+/// much memory is taken. The next chunk in the order of numbers is appended; one that comes before its
+/// turn is kept aside until then. So of a value whose last chunk was put into a gap on an earlier page,
+/// that chunk alone is copied twice.
 #[derive(Clone, Debug)]
 pub struct Collector {
     plan: ChunkPlan,
     order: ChunkOrder,
     seen: Seen,
-    /// The wanted parts of the chunks that came, back to back.
+    /// What is wanted of all chunks below `next`.
     bytes: Vec<u8>,
-    /// How many of those are in order, and what came behind them.
-    in_order_bytes: usize,
-    others: Vec<Arrival>,
+    next: u32,
+    /// Those that came before their turn, and where their bytes are in `early_bytes`.
+    early: BTreeMap<u32, Early>,
+    early_bytes: Vec<u8>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Arrival {
-    number: u32,
+#[derive(Clone, Debug)]
+struct Early {
+    bytes: Range<usize>,
     tid: Option<ItemPointer>,
 }
 
@@ -41,8 +44,9 @@ impl Collector {
     #[must_use]
     pub fn with_buffer(plan: ChunkPlan, order: ChunkOrder, mut buffer: Vec<u8>) -> Self {
         buffer.clear();
-        let seen = Seen::new(plan.chunks());
-        Self { plan, order, seen, bytes: buffer, in_order_bytes: 0, others: Vec::new() }
+        let (seen, next) = (Seen::new(plan.chunks()), plan.chunks().start);
+        let (early, early_bytes) = (BTreeMap::new(), Vec::new());
+        Self { plan, order, seen, bytes: buffer, next, early, early_bytes }
     }
 
     /// What is being read.
@@ -65,14 +69,45 @@ impl Collector {
     #[inline]
     pub fn accept(&mut self, chunk: &Chunk<'_>) -> Result<(), ToastError> {
         if let Some(placed) = self.plan.admit(chunk, self.order, &mut self.seen)? {
-            self.bytes.extend_from_slice(placed.data);
-            if self.seen.next_in_order().is_some() {
-                self.in_order_bytes = self.bytes.len();
+            if placed.number == self.next {
+                self.bytes.extend_from_slice(placed.data);
+                self.next += 1;
+                if !self.early.is_empty() {
+                    self.append_early();
+                }
             } else {
-                self.others.push(Arrival { number: placed.number, tid: chunk.tid });
+                let start = self.early_bytes.len();
+                self.early_bytes.extend_from_slice(placed.data);
+                let bytes = start..self.early_bytes.len();
+                self.early.insert(placed.number, Early { bytes, tid: chunk.tid });
             }
         }
         Ok(())
+    }
+
+    /// Appends those whose turn it is now.
+    fn append_early(&mut self) {
+        while let Some(early) = self.early.remove(&self.next) {
+            self.bytes.extend_from_slice(&self.early_bytes[early.bytes]);
+            self.next += 1;
+        }
+        if self.early.is_empty() {
+            self.early_bytes.clear();
+        }
+    }
+
+    /// The chunks that came, if the plan is for a whole value. Where they were is known of some.
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = Chunk<'_>> {
+        let chunk = |number: u32, data, tid| {
+            #[expect(clippy::cast_possible_wrap, reason = "a value has less than 2^30 chunks")]
+            let seq = number as i32;
+            Chunk { value_id: self.plan.value_id(), seq, data, tid }
+        };
+        let in_turn = (self.plan.chunks().start..self.next)
+            .map(move |number| chunk(number, &self.bytes[self.plan.target_range(number)], None));
+        in_turn.chain(self.early.iter().map(move |(number, early)| {
+            chunk(*number, &self.early_bytes[early.bytes.clone()], early.tid)
+        }))
     }
 
     /// Says that no more chunks will come, and gives what was to be read.
@@ -81,21 +116,8 @@ impl Collector {
     /// [`ToastError::ChunkNumber`] for a hole with chunks behind it, and
     /// [`MissingChunk`](ToastError::MissingChunk) for one without.
     pub fn finish(self) -> Result<Vec<u8>, ToastError> {
-        let arrival_of = |number| self.others.iter().find(|other| other.number == number);
-        self.plan.check_complete(&self.seen, |number| arrival_of(number)?.tid)?;
-        if self.others.is_empty() {
-            return Ok(self.bytes);
-        }
-        // Every one is there, once, so the bytes are as many as the target has.
-        let mut target = alloc::vec![0; self.plan.len()];
-        let (in_order, mut rest) = self.bytes.split_at(self.in_order_bytes);
-        target[..in_order.len()].copy_from_slice(in_order);
-        for other in &self.others {
-            let place = self.plan.target_range(other.number);
-            let (data, behind) = rest.split_at(place.len());
-            target[place].copy_from_slice(data);
-            rest = behind;
-        }
-        Ok(target)
+        self.plan.check_complete(&self.seen, |number| self.early.get(&number)?.tid)?;
+        // The turn of each has come, of those before their turn too.
+        Ok(self.bytes)
     }
 }

@@ -11,9 +11,10 @@ use std::collections::HashMap;
 use common::{chunks, external, pages, pointer};
 use pgtoast_base::Oid8;
 use pgtoast_toast::{
-    Assembler, ByteSlice, ChunkIndex, ChunkOrder, ChunkPlan, ChunkSize, Detoaster, ToastError,
-    Value, ValueIdWidth, ValueScan, page_chunks,
+    Assembler, ByteSlice, Chunk, ChunkIndex, ChunkOrder, ChunkPlan, ChunkSize, Detoaster,
+    ToastError, Value, ValueIdWidth, ValueScan, page_chunks,
 };
+use pgtoast_varlena::ToastPointer;
 
 const FILE: &[u8] = include_bytes!("data/out_of_order.toast");
 const BIG: &str = "011234750000307500008640000076400000";
@@ -141,6 +142,94 @@ fn a_fault_in_a_scan_costs_its_value_only() {
     // Said once.
     assert_eq!(scan.accept(&all[0], |_, _| panic!("handed out again")), Ok(()));
     assert_eq!(scan.finish().next(), None);
+}
+
+/// The relation in parts, each read by a scan of its own, put together in any order: the values that lie across
+/// a border come, and each once.
+#[test]
+fn parts_of_a_relation_make_the_values_of_the_whole() {
+    let all = chunks(FILE);
+    let pointers: Vec<_> =
+        SMALL.iter().map(|(hex, _)| pointer(hex)).chain([pointer(BIG)]).collect();
+    let scan = ValueScan::new(pointers, ChunkSize::default()).unwrap();
+    for part_len in 1..=all.len() {
+        for order in [false, true] {
+            let mut came = Vec::new();
+            let mut take = |pointer: &ToastPointer, stored: &[u8]| {
+                let value = Value::of_stored(pointer, stored).unwrap().into_vec();
+                came.push((pointer.value_id().unwrap(), value));
+            };
+            let mut parts: Vec<_> = all
+                .chunks(part_len)
+                .map(|part| {
+                    let mut scan = scan.clone();
+                    part.iter().for_each(|chunk| scan.accept(chunk, &mut take).unwrap());
+                    scan
+                })
+                .collect();
+            if order {
+                parts.reverse();
+            }
+            let mut whole = scan.clone();
+            for part in parts {
+                assert_eq!(whole.absorb(part, &mut take), []);
+            }
+            assert_eq!(whole.finish().next(), None);
+            came.sort();
+            let expected = SMALL.iter().map(|&(hex, first)| (hex, first, 4000));
+            let mut expected: Vec<_> = expected
+                .chain([(BIG, 100_000, 30_000)])
+                .map(|(hex, first, len)| (pointer(hex).value_id().unwrap(), text(first, len)))
+                .collect();
+            expected.sort();
+            assert!(came == expected, "parts of {part_len} chunks");
+        }
+    }
+}
+
+#[test]
+fn what_two_parts_have_too_much_of_is_found_when_they_are_put_together() {
+    let pointers = SMALL.iter().map(|(hex, _)| pointer(hex));
+    let scan = ValueScan::new(pointers, ChunkSize::default()).unwrap();
+    let (first, second) = (SMALL[0].0, SMALL[1].0);
+    let of = |hex: &str| {
+        let value_id = pointer(hex).value_id();
+        chunks(FILE).into_iter().filter(move |chunk| Some(chunk.value_id) == value_id)
+    };
+    let read = |chunks: &mut dyn Iterator<Item = Chunk<'static>>| {
+        let mut scan = scan.clone();
+        chunks.for_each(|chunk| scan.accept(&chunk, |_, _| ()).unwrap());
+        scan
+    };
+    // The first value is whole in both; of the second both have chunk 1.
+    let mut one = read(&mut of(first).chain(of(second).take(2)));
+    let other = read(&mut of(first).chain(of(second).skip(1)));
+    let faults = one.absorb(other, |_, _| panic!("nothing is sound"));
+    let faults: Vec<_> =
+        faults.iter().map(|(pointer, error)| (pointer.value_id(), *error)).collect();
+    let id = |hex| pointer(hex).value_id();
+    assert!(
+        matches!(
+            faults[..],
+            [
+                (a, ToastError::ChunkNumber { found: 0, expected: 1, .. }),
+                (b, ToastError::ChunkNumber { found: 1, expected: 2, .. }),
+            ] if a == id(first) && b == id(second)
+        ),
+        "{faults:?}"
+    );
+    // Said once; of the others no chunk came.
+    assert_eq!(one.finish().count(), SMALL.len() - 2);
+
+    // Whole in one, begun in the other.
+    for (left, right) in [(3, 1), (1, 3)] {
+        let mut one = read(&mut of(first).take(left));
+        let faults = one.absorb(read(&mut of(first).take(right)), |_, _| panic!("not sound"));
+        assert!(
+            matches!(faults[..], [(_, ToastError::ChunkNumber { found: 0, .. })]),
+            "{faults:?}"
+        );
+    }
 }
 
 #[test]
