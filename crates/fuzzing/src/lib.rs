@@ -15,6 +15,7 @@ mod page_program;
 mod pglz;
 mod pglz_differential;
 mod toast;
+mod toast_rows;
 mod toaster;
 mod tuple;
 mod varlena;
@@ -34,6 +35,7 @@ pub use pglz_differential::{
     PglzDifferential, PglzReference, PglzTwin, pglz_against, pglz_against_twin,
 };
 pub use toast::toast_assembly;
+pub use toast_rows::toast_rows;
 pub use toaster::toaster_decisions;
 pub use tuple::tuple_deform;
 pub use varlena::{toast_pointer, varlena_parse};
@@ -67,6 +69,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "pglz_round_trip", body: pglz_round_trip },
     Target { name: "toast_assembly", body: toast_assembly },
     Target { name: "toast_pointer", body: toast_pointer },
+    Target { name: "toast_rows", body: toast_rows },
     Target { name: "toaster_decisions", body: toaster_decisions },
     Target { name: "tuple_deform", body: tuple_deform },
     Target { name: "tuple_form", body: tuple_form },
