@@ -37,6 +37,6 @@ pub use page::{Item, Page};
 pub use page_mut::{PageMut, TrailingPointers};
 pub use tuple::{HeapTuple, TupleHeader};
 pub use tuple_error::TupleError;
-pub use tuple_mut::HeapTupleMut;
+pub use tuple_mut::{HeapTupleMut, RowUpdate};
 pub use visibility::{Snapshot, TransactionStatus, VacuumState, XidStatus};
 pub use visibility_map::{VisibilityAddress, VisibilityBits};

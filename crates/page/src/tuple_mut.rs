@@ -81,16 +81,36 @@ impl TupleHeader {
         self.set_infomask(self.infomask().union(Infomask::XMIN_FROZEN));
     }
 
+    /// The tuple is a newer version of a row, made by command `cid` of transaction `xmin`.
+    #[doc(alias = "heap_update")]
+    pub fn set_inserted_by_update(&mut self, xmin: Xid, cid: u32, update: RowUpdate) {
+        self.set_inserted(xmin, cid);
+        self.set_infomask(self.infomask().union(Infomask::UPDATED));
+        if update == RowUpdate::Hot {
+            self.set_infomask2(self.infomask2().union(Infomask2::HEAP_ONLY));
+        }
+    }
+
     /// The tuple at `tid` was deleted by command `cid` of transaction `xmax`; no version follows.
     #[doc(alias = "heap_delete")]
     pub fn set_deleted(&mut self, xmax: Xid, cid: u32, tid: ItemPointer) {
+        self.set_ended(xmax, cid, tid, Infomask2::KEYS_UPDATED);
+    }
+
+    /// Command `cid` of transaction `xmax` put the version at `next` in the tuple's place.
+    #[doc(alias = "heap_update")]
+    pub fn set_updated(&mut self, xmax: Xid, cid: u32, next: ItemPointer, update: RowUpdate) {
+        self.set_ended(xmax, cid, next, update.old_flags());
+    }
+
+    fn set_ended(&mut self, xmax: Xid, cid: u32, next: ItemPointer, flags: Infomask2) {
         let ended = Infomask::XMAX_BITS.union(Infomask::MOVED).union(Infomask::COMBO_CID);
         self.set_infomask(self.infomask().difference(ended));
-        let infomask2 = self.infomask2().difference(Infomask2::HOT_UPDATED);
-        self.set_infomask2(infomask2.union(Infomask2::KEYS_UPDATED));
+        let infomask2 = self.infomask2().intersection(Infomask2::HEAP_ONLY);
+        self.set_infomask2(infomask2.union(flags));
         self.xmax.set(xmax.get());
         self.field3.set(cid);
-        self.set_ctid(tid);
+        self.set_ctid(next);
     }
 
     /// Where the row's next version is: the tuple's own place when there is none.
@@ -109,5 +129,28 @@ impl TupleHeader {
     #[inline]
     pub fn set_infomask2(&mut self, infomask2: Infomask2) {
         self.infomask2.set(infomask2.bits() & !Infomask2::NATTS_MASK | self.natts());
+    }
+}
+
+/// What an update means for those who refer to the row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RowUpdate {
+    /// No indexed column changed, and the new version is in the same page: no index names it.
+    #[doc(alias = "HeapTupleIsHotUpdated")]
+    Hot,
+    /// The columns that other tables refer rows by are as they were.
+    SameKey,
+    /// They changed, which those who only lock the key have to wait for.
+    NewKey,
+}
+
+impl RowUpdate {
+    /// What the older version is marked with.
+    const fn old_flags(self) -> Infomask2 {
+        match self {
+            Self::Hot => Infomask2::HOT_UPDATED,
+            Self::SameKey => Infomask2::empty(),
+            Self::NewKey => Infomask2::KEYS_UPDATED,
+        }
     }
 }

@@ -5,7 +5,8 @@ mod support;
 
 use pgtoast_base::{BlockNumber, BlockSize, ItemPointer, Lsn, OffsetNumber, Xid};
 use pgtoast_page::{
-    HeapTuple, Item, LineState, Page, PageError, PageFlags, PageMut, TrailingPointers,
+    HeapTuple, HeapTupleMut, Infomask, Infomask2, Item, LineState, Page, PageError, PageFlags,
+    PageMut, RowUpdate, TrailingPointers,
 };
 use support::*;
 
@@ -213,6 +214,55 @@ fn an_inserted_tuple_names_its_place_and_a_deleted_one_is_remembered_by_the_page
     let gone = ItemPointer::new(block, item(3));
     let error = PageError::ItemMissing { item: 3, count: 2 };
     assert_eq!(apply(&mut bytes, |page| page.delete_tuple(gone, Xid::new(1), 0)), Err(error));
+}
+
+#[test]
+fn an_updated_tuple_leads_to_its_next_version_which_after_a_hot_update_is_in_the_page() {
+    let block = BlockNumber::new(7);
+    let header = |bytes: &[u8], number| {
+        let Ok(Item::Normal(tuple)) = Page::parse(bytes, SIZE).unwrap().item(item(number)) else {
+            panic!("it is stored")
+        };
+        *HeapTuple::parse(tuple).unwrap().header()
+    };
+    for (update, old, new) in [
+        (RowUpdate::Hot, Infomask2::HOT_UPDATED, Infomask2::HEAP_ONLY),
+        (RowUpdate::SameKey, Infomask2::empty(), Infomask2::empty()),
+        (RowUpdate::NewKey, Infomask2::KEYS_UPDATED, Infomask2::empty()),
+    ] {
+        let mut bytes = heap_with(&[40]);
+        let mut next = tuple(40, 2);
+        let mut next = HeapTupleMut::new(&mut next).unwrap();
+        next.header_mut().set_inserted_by_update(Xid::new(800), 1, update);
+        let tid = apply(&mut bytes, |page| {
+            page.set_flags(PageFlags::ALL_VISIBLE, true);
+            page.insert_tuple(block, next.bytes())
+        });
+        let tid = tid.unwrap();
+        let change =
+            |page: &mut PageMut<'_>| page.update_tuple(item(1), Xid::new(800), 1, tid, update);
+        apply(&mut bytes, change).unwrap();
+        let (first, second) = (header(&bytes, 1), header(&bytes, 2));
+        assert_eq!((first.xmax(), first.field3(), first.ctid()), (Xid::new(800), 1, tid));
+        assert_eq!((first.infomask2(), second.infomask2()), (old, new));
+        assert!(second.infomask().contains(Infomask::UPDATED | Infomask::XMAX_INVALID));
+        assert_eq!((second.xmin(), second.ctid()), (Xid::new(800), tid));
+        let page = Page::parse(&bytes, SIZE).unwrap();
+        assert_eq!(page.header().prune_xid(), Xid::new(800));
+        assert!(!page.header().flags().contains(PageFlags::ALL_VISIBLE));
+        // The second version is deleted in its turn, and stays what it was to indexes.
+        apply(&mut bytes, |page| page.delete_tuple(tid, Xid::new(801), 0)).unwrap();
+        assert_eq!(header(&bytes, 2).infomask2(), new | Infomask2::KEYS_UPDATED);
+    }
+    let mut bytes = heap_with(&[40]);
+    let nowhere = ItemPointer::new(block, item(2));
+    let mut update = |item, update| {
+        apply(&mut bytes, |page| page.update_tuple(item, Xid::new(800), 1, nowhere, update))
+    };
+    let missing = Err(PageError::ItemMissing { item: 2, count: 1 });
+    assert_eq!(update(item(1), RowUpdate::Hot), missing);
+    assert_eq!(update(item(2), RowUpdate::SameKey), missing);
+    assert_eq!(update(item(1), RowUpdate::SameKey), Ok(()), "it may be in another page");
 }
 
 // A chain of two updates: item 1 comes to lead past item 2 to item 3, and in the end all go. A step out
@@ -454,6 +504,10 @@ fn free_space_is_told_in_every_way_a_server_asks() {
     assert_eq!(Page::new(&bytes, SIZE).unwrap().free_bytes_for_item(), 0);
 }
 
+fn tid(item: OffsetNumber) -> ItemPointer {
+    ItemPointer::new(BlockNumber::new(0), item)
+}
+
 /// What a call does with one item, and with how many it means the next there would be.
 type Call = (fn(&mut PageMut<'_>, OffsetNumber) -> Result<(), PageError>, u16);
 
@@ -462,18 +516,15 @@ type Call = (fn(&mut PageMut<'_>, OffsetNumber) -> Result<(), PageError>, u16);
 #[test]
 fn a_number_beyond_the_last_item_is_refused_by_every_call() {
     let (heap, index) = (heap_with(&[30, 40, 50, 60]), index_with(&[8, 16, 24, 32]));
-    let calls: [Call; 7] = [
+    let calls: [Call; 9] = [
         (|page, item| page.place_tuple(item, &tuple(40, 1)), 1),
         (|page, item| page.tuple_mut(item).map(|_| ()), 0),
         (|page, item| page.set_dead(item), 0),
         (|page, item| page.set_unused(item), 0),
         (|page, item| page.redirect(item, OffsetNumber::FIRST), 0),
-        (
-            |page, item| {
-                page.delete_tuple(ItemPointer::new(BlockNumber::new(0), item), Xid::new(9), 0)
-            },
-            0,
-        ),
+        (|page, item| page.delete_tuple(tid(item), Xid::new(9), 0), 0),
+        (|page, at| page.update_tuple(at, Xid::new(9), 0, tid(item(1)), RowUpdate::SameKey), 0),
+        (|page, at| page.update_tuple(item(1), Xid::new(9), 0, tid(at), RowUpdate::Hot), 0),
         (|page, item| page.redirect(OffsetNumber::FIRST, item), 0),
     ];
     let index_calls: [Call; 5] = [

@@ -187,6 +187,16 @@ pub enum ReadError<E> {
     Toast(ToastError),
 }
 
+impl<E> ReadError<E> {
+    /// The same with another error of the source's: for a source that asks others.
+    pub fn map_source<F>(self, map: impl FnOnce(E) -> F) -> ReadError<F> {
+        match self {
+            Self::Source(error) => ReadError::Source(map(error)),
+            Self::Toast(error) => ReadError::Toast(error),
+        }
+    }
+}
+
 impl<E> From<ToastError> for ReadError<E> {
     fn from(error: ToastError) -> Self {
         Self::Toast(error)

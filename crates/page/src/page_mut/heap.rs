@@ -10,7 +10,9 @@
 use pgtoast_base::{BlockNumber, ItemPointer, OffsetNumber, Xid};
 
 use super::{PageMut, expect_state};
-use crate::{HeapTupleMut, LinePointer, LineState, Page, PageError, PageFlags, TupleHeader};
+use crate::{
+    HeapTupleMut, LinePointer, LineState, Page, PageError, PageFlags, RowUpdate, TupleHeader,
+};
 
 impl PageMut<'_> {
     /// Adds a tuple as it is and says which item it is. With the header's hint that there may be
@@ -106,12 +108,41 @@ impl PageMut<'_> {
     #[doc(alias = "heap_delete")]
     pub fn delete_tuple(&mut self, tid: ItemPointer, xmax: Xid, cid: u32) -> Result<(), PageError> {
         self.tuple_mut(tid.item)?.header_mut().set_deleted(xmax, cid, tid);
+        self.remember_ended(xmax);
+        Ok(())
+    }
+
+    /// Marks the tuple of item `item` as updated by command `cid` of transaction `xmax`. Its next version
+    /// is at `next`, where it was inserted before; after a HOT update in this page. As for the page's
+    /// memory, it is as with [`delete_tuple`](Self::delete_tuple).
+    ///
+    /// # Errors
+    /// [`PageError::NotHeap`]; [`PageError::ItemMissing`] and [`PageError::ItemState`] for `item`, and
+    /// after a HOT update for the item that `next` names.
+    #[doc(alias = "heap_update")]
+    pub fn update_tuple(
+        &mut self,
+        item: OffsetNumber,
+        xmax: Xid,
+        cid: u32,
+        next: ItemPointer,
+        update: RowUpdate,
+    ) -> Result<(), PageError> {
+        if update == RowUpdate::Hot {
+            self.tuple_mut(next.item)?;
+        }
+        self.tuple_mut(item)?.header_mut().set_updated(xmax, cid, next, update);
+        self.remember_ended(xmax);
+        Ok(())
+    }
+
+    /// The page has a tuple that goes when `xmax` is over.
+    fn remember_ended(&mut self, xmax: Xid) {
         let oldest = self.header().prune_xid();
         if !oldest.is_valid() || xmax.precedes(oldest) {
             self.set_prune_xid(xmax);
         }
         self.set_flags(PageFlags::ALL_VISIBLE, false);
-        Ok(())
     }
 
     /// A stored tuple, its header to be changed.

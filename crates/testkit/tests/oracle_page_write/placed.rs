@@ -332,10 +332,7 @@ impl ChunkSource for ToastWriter<'_> {
         chunks: Range<u32>,
         visit: &mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>,
     ) -> Result<(), ReadError<anyhow::Error>> {
-        self.old.visit(key, chunks, visit).map_err(|error| match error {
-            ReadError::Source(never) => match never {},
-            ReadError::Toast(error) => error.into(),
-        })
+        self.old.visit(key, chunks, visit).map_err(|error| error.map_source(|never| match never {}))
     }
 }
 

@@ -6,7 +6,7 @@
 use anyhow::{Context as _, Result, ensure};
 use pgtoast_base::{BlockNumber, BlockSize, ItemPointer, OffsetNumber, Xid, maxalign};
 use pgtoast_page::{
-    AttributeDescriptor, Infomask, Infomask2, LineState, Page, PageFlags, PageMut,
+    AttributeDescriptor, Infomask, LineState, Page, PageFlags, PageMut, RowUpdate,
     TrailingPointers, TupleDescriptor, TupleHeader, Value,
 };
 use pgtoast_testkit::postgres::Client;
@@ -258,7 +258,7 @@ impl<'a> Run<'a> {
         for (cells, row) in rows.into_iter().zip(&returned) {
             let (tid, xid) = (tid(row.get(0))?, Xid::new(row.get::<_, &str>(1).parse()?));
             let old_count = self.page(tid.block)?.page().item_count();
-            self.add(tid, xid, &cells, Infomask::empty(), Infomask2::empty())?;
+            self.add(tid, &cells, |header| header.set_inserted(xid, 0))?;
             counts.inserted += 1;
             counts.reused += usize::from(tid.item.get() <= old_count);
             self.live.push(Chain { versions: vec![tid], cells });
@@ -270,18 +270,13 @@ impl<'a> Run<'a> {
     fn add(
         &mut self,
         tid: ItemPointer,
-        xid: Xid,
         cells: &[Cell],
-        infomask: Infomask,
-        infomask2: Infomask2,
+        stamp: impl FnOnce(&mut TupleHeader),
     ) -> Result<()> {
         let values: Vec<_> = cells.iter().map(value).collect();
         let mut buffer = [0x99; 4096];
         let mut tuple = TupleDescriptor::new(&self.columns)?.form(&values, &mut buffer)?;
-        let header = tuple.header_mut();
-        header.set_inserted(xid, 0);
-        header.set_infomask(header.infomask() | infomask);
-        header.set_infomask2(header.infomask2() | infomask2);
+        stamp(tuple.header_mut());
         let tuple = tuple.into_bytes();
         let mut page = self.page(tid.block)?;
         let free = usize::from(page.page().heap_free_bytes());
@@ -312,15 +307,10 @@ impl<'a> Run<'a> {
             let was_full = self.page(old.block)?.page().header().flags();
             let was_full = was_full.contains(PageFlags::PAGE_FULL);
             let is_hot = same_page && !(was_full && self.major <= 14);
-            let flag = |flag| if is_hot { flag } else { Infomask2::empty() };
-            self.add(new, xid, &cells, Infomask::UPDATED, flag(Infomask2::HEAP_ONLY))?;
+            let update = if is_hot { RowUpdate::Hot } else { RowUpdate::SameKey };
+            self.add(new, &cells, |header| header.set_inserted_by_update(xid, 0, update))?;
             let mut page = self.page(old.block)?;
-            page.delete_tuple(old, xid, 0)?;
-            let mut tuple = page.tuple_mut(old.item)?;
-            let header = tuple.header_mut();
-            let heap_only = header.infomask2() & Infomask2::HEAP_ONLY;
-            header.set_infomask2(heap_only | flag(Infomask2::HOT_UPDATED));
-            header.set_ctid(new);
+            page.update_tuple(old.item, xid, 0, new, update)?;
             if !same_page {
                 page.set_flags(PageFlags::PAGE_FULL, true);
             }

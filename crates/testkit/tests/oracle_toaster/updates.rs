@@ -258,10 +258,9 @@ impl ChunkSource for Relation<'_> {
         chunks: Range<u32>,
         visit: &mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>,
     ) -> Result<(), ReadError<anyhow::Error>> {
-        self.before.visit(key, chunks, visit).map_err(|error| match error {
-            ReadError::Source(never) => match never {},
-            ReadError::Toast(error) => error.into(),
-        })
+        self.before
+            .visit(key, chunks, visit)
+            .map_err(|error| error.map_source(|never| match never {}))
     }
 }
 
