@@ -1,6 +1,7 @@
 //! The suites there are, in the order they run.
 mod codecs;
 mod contexts;
+mod datadir;
 mod fsm;
 mod oids;
 mod page;
@@ -50,6 +51,7 @@ pub fn all() -> &'static [&'static dyn Suite] {
         &contexts::ContextsSuite,
         &oids::OidsSuite,
         &postgres::PostgresSuite,
+        &datadir::DatadirSuite,
     ]
 }
 
