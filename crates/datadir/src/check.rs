@@ -39,6 +39,7 @@ mod runs;
 mod severity;
 mod statuses;
 mod target;
+mod toast_index;
 
 use std::sync::Mutex;
 use std::sync::PoisonError;

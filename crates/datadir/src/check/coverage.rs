@@ -137,7 +137,7 @@ pub enum SkipReason {
     Database { name: String, error: DatadirError },
     /// Decompression was not asked for.
     Deep,
-    /// Indexes were looked at page by page, not entry by entry.
+    /// Indexes other than those of TOAST relations were looked at page by page, not entry by entry.
     IndexEntries,
     /// The rows of tables with another access method than heap.
     AccessMethod,
@@ -164,7 +164,9 @@ impl fmt::Display for SkipReason {
             Self::Columns { error } => write!(f, "attributes were not checked: {error}"),
             Self::Database { name, error } => write!(f, "database {name}: {error}"),
             Self::Deep => f.write_str("compressed values were not decompressed"),
-            Self::IndexEntries => f.write_str("entries of indexes were not checked"),
+            Self::IndexEntries => {
+                f.write_str("entries of indexes other than TOAST's were not checked")
+            }
             Self::AccessMethod => f.write_str("not a heap, so rows were not checked"),
             Self::NotConsistent(consistency) => {
                 write!(f, "{consistency}; ids were not compared with the control file")

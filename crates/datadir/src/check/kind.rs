@@ -1,8 +1,9 @@
 //! What can be found.
 use core::fmt;
 
-use pgtoast_base::{Oid, Xid};
+use pgtoast_base::{ItemPointer, Oid, Xid};
 use pgtoast_codec::CodecError;
+use pgtoast_nbtree::NbtreeError;
 use pgtoast_page::{PageError, TupleError};
 use pgtoast_varlena::VarlenaError;
 
@@ -71,6 +72,12 @@ pub enum FindingKind {
     HotUnfounded { target: u16 },
     /// The tuple was updated heap-only, by nobody.
     HotWithoutXmax,
+    /// The index breaks its own rules.
+    Index(NbtreeError),
+    /// The index does not lead to chunk `chunk`, which is there.
+    IndexEntryMissing { chunk: i32 },
+    /// The index leads to `tid` for chunk `chunk`, which is not there.
+    IndexEntryStray { chunk: i32, tid: ItemPointer },
     /// The index's first block is new, where its metapage should be.
     IndexEmpty,
     /// An inline value says that it decompresses to `raw_len` bytes, by method `bits`; no stream of
@@ -156,7 +163,10 @@ impl FindingKind {
             Self::FreeSpace(pgtoast_fsm::Finding::PastEnd { .. }) => Severity::Note,
             Self::Orphan { .. } => Severity::Waste,
             Self::FreeSpace(_)
+            | Self::Index(_)
             | Self::IndexEmpty
+            | Self::IndexEntryMissing { .. }
+            | Self::IndexEntryStray { .. }
             | Self::VisibilityBits
             | Self::VisibilityFlag
             | Self::VisibilityPastEnd => Severity::Derived,
@@ -211,7 +221,10 @@ impl FindingKind {
             Self::HotMissing { .. } => "hot-missing",
             Self::HotUnfounded { .. } => "hot-unfounded",
             Self::HotWithoutXmax => "hot-without-xmax",
+            Self::Index(_) => "index",
             Self::IndexEmpty => "index-empty",
+            Self::IndexEntryMissing { .. } => "index-entry-missing",
+            Self::IndexEntryStray { .. } => "index-entry-stray",
             Self::InlineCompression { .. } => "inline-compression",
             Self::MultiCommitted => "multi-committed",
             Self::MultiOutside { .. } => "multi-outside",
@@ -324,6 +337,13 @@ impl fmt::Display for FindingKind {
                 write!(f, "updated heap-only, and its new version {target} is not heap-only")
             }
             Self::HotWithoutXmax => f.write_str("updated heap-only by transaction 0"),
+            Self::Index(error) => error.fmt(f),
+            Self::IndexEntryMissing { chunk } => {
+                write!(f, "no entry leads to chunk {chunk}, which is there")
+            }
+            Self::IndexEntryStray { chunk, tid } => {
+                write!(f, "an entry leads to {tid} for chunk {chunk}, which is not there")
+            }
             Self::IndexEmpty => f.write_str("the index has no metapage"),
             Self::InlineCompression { raw_len, bits } => {
                 write!(f, "no stream of its length decompresses to {raw_len} bytes, method {bits}")

@@ -15,6 +15,7 @@ use super::report::Report;
 use super::runs::{Run, RunCollector, ValueTable};
 use super::statuses::{Bounds, Statuses};
 use super::target::Target;
+use super::toast_index;
 use super::{Check, Coverage, Finding, FindingKind, Readable, SkipReason, Subject, pages};
 use crate::{
     Columns, Consistency, ControlFile, DataFile, Database, DatadirError, Fork, Relation,
@@ -26,6 +27,8 @@ pub(super) struct Unit {
     check: Check,
     main: Part,
     toast: Option<Part>,
+    /// The index of the TOAST relation, if its file is there.
+    index: Option<Target>,
     /// Whether the table has a TOAST relation, be it readable or not.
     toast_oid: Option<Oid>,
     control: ControlFile,
@@ -54,9 +57,11 @@ impl Unit {
         let toast_relation = database.toast_of(relation);
         let toast = toast_relation.and_then(|toast| Part::open(check, database, toast, report));
         let main = Part::open(check, database, relation, report)?;
+        let index = toast_relation.and_then(|toast| index_target(check, database, toast));
         let directory = database.directory();
         Some(Self {
             check: *check,
+            index,
             main,
             toast,
             toast_oid: relation.toast_relation,
@@ -120,6 +125,8 @@ impl Unit {
         let most_runs = self.check.memory_bytes / 2 / size_of::<Run>() / threads;
         let (mut start, mut is_first_pass) = (0, true);
         let mut hidden_orphans = 0;
+        let index = self.index.as_ref();
+        let index = index.and_then(|target| toast_index::open(target, report, coverage));
         loop {
             let end = AtomicU64::new(IDS);
             let scanned = self.scan(toast, threads, report, coverage, |range, coverage| {
@@ -152,6 +159,9 @@ impl Unit {
                 }
                 heap.broken
             });
+            if let Some(index) = &index {
+                index.compare(&toast.target.fork, &table, (start, end), report);
+            }
             // A row that cannot be read may be the one that leads there.
             let are_rows_known = broken.iter().sum::<u64>() == 0 && plan.is_some();
             for orphan in table.orphans() {
@@ -419,6 +429,20 @@ impl Part {
         }
         maps
     }
+}
+
+/// The index of a TOAST relation. What is wrong with its file is told where it is checked by itself.
+fn index_target(check: &Check, database: &Database, toast: &Relation) -> Option<Target> {
+    let index = database.toast_index(toast.oid)?;
+    let directory = database.directory();
+    Some(Target {
+        subject: Arc::new(subject(database, index)),
+        source: Arc::clone(directory.source()),
+        fork: database.fork(index, Fork::Main).ok()??,
+        has_checksums: check.verifies_checksums(directory),
+        is_heap: false,
+        is_online: check.is_online,
+    })
 }
 
 fn subject(database: &Database, relation: &Relation) -> Subject {

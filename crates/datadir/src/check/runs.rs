@@ -30,9 +30,19 @@ pub(super) struct Run {
     item: u16,
     /// The bytes in the last one.
     last_len: u16,
+    /// The sum over the places of all.
+    pub(super) places: u32,
 }
 
-const _: () = assert!(size_of::<Run>() == 24);
+const _: () = assert!(size_of::<Run>() == 28);
+
+/// A number that stands for the place of a chunk; its sum stands for the places of many.
+#[inline]
+pub(super) const fn place_sum(tid: ItemPointer, seq: u32) -> u32 {
+    let place = tid.block.get().wrapping_mul(0x9e37_79b1) ^ (tid.item.get() as u32) << 16;
+    let mixed = (place ^ seq.wrapping_mul(0x85eb_ca6b)).wrapping_mul(0x2c1b_3c6d);
+    mixed ^ mixed >> 15
+}
 
 /// The chunks are neither deleted nor of a transaction that may not have committed.
 const LIVE: u32 = 1 << 31;
@@ -82,10 +92,11 @@ impl Run {
             block: chunk.tid.block.get(),
             item: chunk.tid.item.get(),
             last_len: chunk.len,
+            places: place_sum(chunk.tid, chunk.seq),
         }
     }
 
-    const fn count(&self) -> u32 {
+    pub(super) const fn count(&self) -> u32 {
         self.count_flags & COUNT_MASK
     }
 
@@ -104,6 +115,17 @@ impl Run {
             2 => Some(ChunkFault::NullData),
             _ => Some(ChunkFault::Toasted),
         }
+    }
+
+    /// The numbers of its chunks.
+    pub(super) const fn numbers(&self) -> core::ops::Range<u32> {
+        self.first..self.first.saturating_add(self.count())
+    }
+
+    /// Whether an index has to lead to its chunks: entries of others may be gone already, or not be
+    /// there yet.
+    pub(super) const fn must_be_indexed(&self) -> bool {
+        self.is_live() && self.fault().is_none()
     }
 
     /// Where its first chunk is.
@@ -153,6 +175,7 @@ impl<'a> RunCollector<'a> {
         {
             last.count_flags += 1;
             last.last_len = run.last_len;
+            last.places = last.places.wrapping_add(run.places);
             return;
         }
         let id = u64::from(run.value_id);
@@ -209,6 +232,11 @@ impl ValueTable {
         let mut referenced = Vec::new();
         referenced.resize_with(runs.len().div_ceil(64), AtomicU64::default);
         Self { runs, referenced, chunk_bytes }
+    }
+
+    /// All runs, by value and number.
+    pub(super) fn runs(&self) -> &[Run] {
+        &self.runs
     }
 
     /// The runs of a value. `hint` is where the value before was found: rows and values often come in

@@ -828,4 +828,35 @@ pub(crate) const ALL: &[Damage] = &[
         },
         &["index file: file-missing"],
     ),
+    hidden(
+        "chunks of a plain value that changed places",
+        "",
+        |w| {
+            w.chunk(3, "body", 0, |tuple| put(tuple, 28, 1))?;
+            w.chunk(3, "body", 1, |tuple| put(tuple, 28, 0))
+        },
+        &["index file: index-entry-missing", "index file: index-entry-missing"],
+    ),
+    hidden(
+        "index entry that leads to another value",
+        "",
+        |w| {
+            let other = w.chunk_tid(4, "body", 1)?;
+            w.index_entry(3, "body", 1, |tid| *tid = other)
+        },
+        &["index file: index-entry-missing"],
+    ),
+    hidden(
+        "index entries out of order",
+        "",
+        |w| {
+            let index = w.table.index.context("no index")?;
+            w.block(index, 1, |page| {
+                let (one, other) = page[24..32].split_at_mut(4);
+                one.swap_with_slice(other);
+                Ok(())
+            })
+        },
+        &["*: index"],
+    ),
 ];

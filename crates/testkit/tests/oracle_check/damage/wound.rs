@@ -314,6 +314,35 @@ impl Wound<'_> {
         self.line_pointer_at(toast, tid, change)
     }
 
+    /// Changes where the index leads for a chunk.
+    pub(crate) fn index_entry(
+        &mut self,
+        id: i32,
+        column: &'static str,
+        seq: i32,
+        change: impl FnOnce(&mut ItemPointer),
+    ) -> Result<()> {
+        let index = self.table.index.context("no index")?;
+        let value_id = self.pointer(id, column)?.value_id().context("no id")?.get();
+        // A small index is one leaf, behind the metapage.
+        self.block(index, 1, |page| {
+            let view = Page::new(page, SIZE)?;
+            let key = |item: &[u8]| -> Option<(u64, i32)> {
+                let (id, seq) = item.get(8..)?.split_first_chunk()?;
+                let seq = i32::from_le_bytes(*seq.first_chunk()?);
+                Some((u32::from_le_bytes(*id).into(), seq))
+            };
+            let found = view.items().find(|(item, _)| {
+                matches!(view.item(*item), Ok(Item::Normal(bytes)) if key(bytes) == Some((value_id, seq)))
+            });
+            let at = usize::from(found.context("no entry")?.1.offset());
+            let mut tid = ItemPointer::from_bytes(*page[at..].first_chunk().context("no tid")?);
+            change(&mut tid);
+            page[at..at + 6].copy_from_slice(&tid.to_bytes());
+            Ok(())
+        })
+    }
+
     pub(crate) fn toast(&self) -> Result<DataFile> {
         self.table.toast.context("no TOAST relation")
     }
