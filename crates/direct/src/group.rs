@@ -30,6 +30,8 @@ use crate::{ChunkStore, Cost, DirectError, DirectRelation, Failure, SliceTarget,
 pub(crate) const GROUP_HEADER_LEN: usize = size_of::<GroupHeader>();
 /// Of the end of a group.
 const ENTRY_LEN: usize = 4;
+/// How much of a group is fetched before there is room for more of it.
+const FILL_STEP: usize = 64 << 10;
 /// In the end of a group: it is stored as it is.
 const AS_IS: u32 = 1 << 31;
 
@@ -426,9 +428,13 @@ impl<'s, S: ChunkStore> GroupReader<'s, S> {
         if start >= end || end > len || end - start > group_len || !fits {
             return Err(DirectError::GroupRange { group, start, end, len }.into());
         }
+        // Memory grows with what is there, not with what the ends say.
         self.stored.clear();
-        self.stored.resize(end - start, 0);
-        fill(&mut self.tree, &mut self.leaf, start, &mut self.stored)?;
+        while self.stored.len() < end - start {
+            let done = self.stored.len();
+            self.stored.resize((done + FILL_STEP).min(end - start), 0);
+            fill(&mut self.tree, &mut self.leaf, start + done, &mut self.stored[done..])?;
+        }
         if as_is {
             core::mem::swap(&mut self.stored, &mut self.group);
         } else {

@@ -34,12 +34,12 @@ impl DirectRelation {
         pointer: &DirectPointer,
     ) -> Result<Source<'s, S>, Failure<S::Error>> {
         let promise = self.resolve(pointer)?;
-        let from = match promise.form {
-            StoredForm::AsIs => From::Leaves { tree: self.tree(store, &promise)?, leaf: None },
-            StoredForm::Groups => From::Groups(self.groups(store, &promise)?),
-            StoredForm::Pglz | StoredForm::Lz4 => From::Value(self.read(store, pointer)?),
+        let origin = match promise.form {
+            StoredForm::AsIs => Origin::Leaves { tree: self.tree(store, &promise)?, leaf: None },
+            StoredForm::Groups => Origin::Groups(self.groups(store, &promise)?),
+            StoredForm::Pglz | StoredForm::Lz4 => Origin::Value(self.read(store, pointer)?),
         };
-        Ok(Source { from, position: 0, len: promise.raw_len })
+        Ok(Source { origin, position: 0, len: promise.raw_len })
     }
 }
 
@@ -117,13 +117,13 @@ impl<T: Deref<Target = [u8]>> fmt::Debug for Leaf<T> {
 /// A value to be read from, at any place; made by [`DirectRelation::source`]. With `std` it is
 /// [`std::io::Read`] and [`std::io::Seek`].
 pub struct Source<'s, S: ChunkStore> {
-    from: From<'s, S>,
+    origin: Origin<'s, S>,
     position: usize,
     len: usize,
 }
 
 /// Where the bytes come from.
-enum From<'s, S: ChunkStore> {
+enum Origin<'s, S: ChunkStore> {
     Leaves { tree: Tree<'s, S>, leaf: Option<HeldLeaf<S::Tuple<'s>>> },
     Groups(crate::group::GroupReader<'s, S>),
     Value(alloc::vec::Vec<u8>),
@@ -139,10 +139,10 @@ impl<S: ChunkStore> Source<'_, S> {
         let start = self.position.min(self.len);
         let end = start + target.len().min(self.len - start);
         let target = &mut target[..end - start];
-        match &mut self.from {
-            From::Leaves { tree, leaf } => fill(tree, leaf, start, target)?,
-            From::Groups(groups) => groups.fill(start, target)?,
-            From::Value(value) => target.copy_from_slice(&value[start..end]),
+        match &mut self.origin {
+            Origin::Leaves { tree, leaf } => fill(tree, leaf, start, target)?,
+            Origin::Groups(groups) => groups.fill(start, target)?,
+            Origin::Value(value) => target.copy_from_slice(&value[start..end]),
         }
         self.position = end.max(self.position);
         Ok(end - start)
@@ -169,10 +169,10 @@ impl<S: ChunkStore> Source<'_, S> {
     /// What was fetched so far.
     #[must_use]
     pub const fn cost(&self) -> Cost {
-        match &self.from {
-            From::Leaves { tree, .. } => tree.cost,
-            From::Groups(groups) => groups.cost(),
-            From::Value(_) => Cost::NONE,
+        match &self.origin {
+            Origin::Leaves { tree, .. } => tree.cost,
+            Origin::Groups(groups) => groups.cost(),
+            Origin::Value(_) => Cost::NONE,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A heap in memory, as pages.
 
+use alloc::vec;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::fmt;
@@ -17,7 +18,8 @@ use crate::ChunkStore;
 /// and never to another value's bytes.
 pub struct MemoryStore {
     block_size: BlockSize,
-    /// So many blocks each, but the last: nothing is moved when there are more.
+    /// So many blocks each, but where there is one only: nothing is moved when there are more. What is
+    /// behind the last page is zeros.
     segments: Vec<Vec<u8>>,
     block_count: u32,
     counters: Counters,
@@ -51,6 +53,8 @@ pub struct StoreCounts {
 }
 
 const SEGMENT_BLOCKS: u32 = 1024;
+/// Tuples that are found together.
+const BATCH: usize = 16;
 
 impl MemoryStore {
     /// Without a page.
@@ -85,7 +89,9 @@ impl MemoryStore {
 
     /// The pages, block 0 first.
     pub fn pages(&self) -> impl Iterator<Item = &[u8]> {
-        self.segments.iter().flat_map(|segment| segment.chunks_exact(self.block_size.bytes()))
+        let pages =
+            self.segments.iter().flat_map(|segment| segment.chunks_exact(self.block_size.bytes()));
+        pages.take(self.block_count as usize)
     }
 
     /// All pages as the file of a relation has them, each with its checksum.
@@ -176,10 +182,24 @@ impl MemoryStore {
         }
     }
 
-    #[inline]
-    fn tuple_at(&self, tid: Option<&ItemPointerData>) -> Option<Result<&[u8], MemoryError>> {
-        let tid = tid?.get();
-        Some(self.page(tid).and_then(|page| tuple_of(page, tid)))
+    /// The tuple at `tid`; what is wrong where there is none is for [`missing`](Self::missing) to say.
+    #[inline(always)]
+    fn find(&self, tid: ItemPointer) -> Option<&[u8]> {
+        let (segment, at) = self.place(tid.block);
+        let bytes = self.segments.get(segment)?.get(at..at + self.block_size.bytes())?;
+        let page = Page::new(bytes, self.block_size).ok()?;
+        let pointer = page.line_pointer(tid.item)?;
+        let start = usize::from(pointer.offset());
+        let tuple = bytes.get(start..start + usize::from(pointer.len()))?;
+        (pointer.state() == LineState::Normal).then_some(tuple)
+    }
+
+    #[cold]
+    fn missing(&self, tid: ItemPointer) -> MemoryError {
+        match self.page(tid).and_then(|page| tuple_of(page, tid)) {
+            Ok(_) => MemoryError { tid, error: None },
+            Err(error) => error,
+        }
     }
 
     #[inline]
@@ -194,22 +214,21 @@ impl MemoryStore {
     /// One more page, all zeros.
     fn extend(&mut self) -> &mut [u8] {
         let len = self.block_size.bytes();
-        if self.block_count.is_multiple_of(SEGMENT_BLOCKS) {
-            // Small stores take no more than they need; big ones take whole segments.
-            self.segments.push(Vec::with_capacity(if self.block_count == 0 {
-                0
-            } else {
-                SEGMENT_BLOCKS as usize * len
-            }));
+        let within = (self.block_count % SEGMENT_BLOCKS) as usize * len;
+        if within == 0 {
+            // A small store takes no more than it needs; a big one takes zeroed memory by the segment.
+            let blocks = if self.block_count == 0 { 1 } else { SEGMENT_BLOCKS as usize };
+            self.segments.push(vec![0; blocks * len]);
         }
         self.block_count += 1;
         let segment = match self.segments.last_mut() {
             Some(segment) => segment,
             None => unreachable!("pushed above"),
         };
-        let start = segment.len();
-        segment.resize(start + len, 0);
-        &mut segment[start..]
+        if segment.len() < within + len {
+            segment.resize((2 * within).min(SEGMENT_BLOCKS as usize * len), 0);
+        }
+        &mut segment[within..within + len]
     }
 
     fn last_block(&self) -> Option<ItemPointer> {
@@ -258,7 +277,7 @@ impl ChunkStore for MemoryStore {
 
     #[inline]
     fn fetch(&self, tid: ItemPointer) -> Result<&[u8], MemoryError> {
-        let tuple = tuple_of(self.page(tid)?, tid)?;
+        let Some(tuple) = self.find(tid) else { return Err(self.missing(tid)) };
         let counters = &self.counters;
         counters.fetches.set(counters.fetches.get() + 1);
         counters.fetched_bytes.set(counters.fetched_bytes.get() + tuple.len() as u64);
@@ -272,25 +291,37 @@ impl ChunkStore for MemoryStore {
         mut visit: impl FnMut(usize, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), MemoryError> {
         let (mut fetched, mut fetched_bytes) = (0, 0);
-        let mut upcoming = self.tuple_at(tids.first());
-        for index in 0..tids.len() {
-            let Some(tuple) = upcoming.transpose()? else { break };
-            // The next tuple is found and its header touched before this one is copied, so that the
-            // memory's latency passes meanwhile.
-            upcoming = self.tuple_at(tids.get(index + 1));
-            if let Some(Ok(next)) = &upcoming {
-                core::hint::black_box(next.first().copied());
+        let mut result = Ok(());
+        'all: for (batch, tids) in tids.chunks(BATCH).enumerate() {
+            // All tuples of a batch are found and their headers touched before the first is copied: so the
+            // memory is waited for once and not for each of them.
+            let (mut found, mut count, mut touched) = ([[].as_slice(); BATCH], 0, 0);
+            for (slot, tid) in found.iter_mut().zip(tids) {
+                let Some(tuple) = self.find(tid.get()) else {
+                    result = Err(self.missing(tid.get()));
+                    break;
+                };
+                touched ^= tuple.first().copied().unwrap_or_default();
+                *slot = tuple;
+                count += 1;
             }
-            fetched += 1;
-            fetched_bytes += tuple.len() as u64;
-            if visit(index, tuple).is_break() {
+            core::hint::black_box(touched);
+            for (index, tuple) in found.iter().take(count).enumerate() {
+                fetched += 1;
+                fetched_bytes += tuple.len() as u64;
+                if visit(batch * BATCH + index, tuple).is_break() {
+                    result = Ok(());
+                    break 'all;
+                }
+            }
+            if result.is_err() {
                 break;
             }
         }
         let counters = &self.counters;
         counters.fetches.set(counters.fetches.get() + fetched);
         counters.fetched_bytes.set(counters.fetched_bytes.get() + fetched_bytes);
-        Ok(())
+        result
     }
 
     fn delete(&mut self, tid: ItemPointer) -> Result<(), MemoryError> {

@@ -74,3 +74,24 @@ impl TidList {
         self.segments.iter().flatten().map(|tid| tid.get())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ids_of_the_largest_value_take_six_bytes_each_and_little_more() {
+        let parameters = Parameters::default();
+        let mut list = TidList::new(&parameters);
+        let count = parameters.chunk_count(parameters.max_stored_len());
+        for _ in 0..count {
+            list.push(ItemPointer::INVALID);
+        }
+        let reserved: usize = list.segments.iter().map(Vec::capacity).sum();
+        assert!(6 * reserved + 24 * list.segments.capacity() <= 6 * count + (64 << 10));
+        assert_eq!((list.len(), list.iter().count()), (count, count));
+        assert_eq!(list.node_count(), count.div_ceil(50));
+        assert_eq!(list.node(list.node_count() - 1).map(<[_]>::len), Some(count % 50));
+        assert_eq!(list.node(list.node_count()), None);
+    }
+}

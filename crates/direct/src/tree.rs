@@ -337,17 +337,30 @@ impl<'s, S: ChunkStore> Tree<'s, S> {
         let (parent, rules) = (node.shape.seq, self.rules);
         let first_number = (bounds.start + to_usize(bounds.bound(first))) / rules.chunk_bytes;
         let Some(tids) = tids.get(first..last) else { return Ok(at) };
-        let mut end = at;
-        let mut verdict = Ok(());
-        let (mut fetched, mut leaf_bytes) = (0_u32, 0_u64);
         let mut start = bounds.start + to_usize(bounds.bound(first));
-        let mut take = |index: usize, tuple: &[u8]| {
-            let range = start..bounds.start + to_usize(bounds.bound(first + index + 1));
-            let data = match rules.full_payload(tuple, &range, first_number + index) {
+        let mut skipped = 0;
+        if let Some((child, tuple)) = self.met.take()
+            && child == first
+        {
+            // Met on the way, and counted then.
+            let range = start..bounds.start + to_usize(bounds.bound(first + 1));
+            let tid = tids.first().map(|tid| tid.get()).unwrap_or_default();
+            let data = rules.payload(&tuple, tid, &range, parent, first_number)?;
+            self.cost.leaf_bytes += data.len() as u64;
+            sink(start, data);
+            (start, skipped) = (range.end, 1);
+        }
+        let (tids, number) = (&tids[skipped..], first_number + skipped);
+        let bound_of = |index: usize| bounds.bound(first + skipped + index + 1);
+        let (mut fetched, mut leaf_bytes) = (0_u32, 0_u64);
+        let mut verdict = Ok(());
+        let result = self.store.fetch_many(tids, |index, tuple| {
+            let range = start..bounds.start + to_usize(bound_of(index));
+            let data = match rules.full_payload(tuple, &range, number + index) {
                 Some(data) => data,
                 None => {
                     let tid = tids.get(index).map(|tid| tid.get()).unwrap_or_default();
-                    match rules.payload(tuple, tid, &range, parent, first_number + index) {
+                    match rules.payload(tuple, tid, &range, parent, number + index) {
                         Ok(data) => data,
                         Err(error) => {
                             verdict = Err(error);
@@ -360,27 +373,13 @@ impl<'s, S: ChunkStore> Tree<'s, S> {
             leaf_bytes += data.len() as u64;
             sink(start, data);
             start = range.end;
-            end = range.end;
             ControlFlow::Continue(())
-        };
-        let mut skip = 0_u32;
-        if let Some((child, tuple)) = self.met.take()
-            && child == first
-        {
-            // Met on the way, and counted then.
-            let _ = take(0, &tuple);
-            skip = 1;
-        }
-        let mut result = Ok(());
-        let skipped = skip as usize;
-        if skipped < tids.len() {
-            let tids = &tids[skipped..];
-            result = self.store.fetch_many(tids, |index, tuple| take(index + skipped, tuple));
-        }
+        });
         self.cost.leaf_bytes += leaf_bytes;
-        self.cost.add(level, fetched.saturating_sub(skip));
+        self.cost.add(level, fetched);
         result.map_err(Failure::Store)?;
         verdict?;
+        let end = start;
         if end <= at {
             return Err(self.stuck().into());
         }

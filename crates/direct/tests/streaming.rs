@@ -4,8 +4,9 @@ mod common;
 use std::io::{Read, Seek, SeekFrom, Write};
 
 use common::{RELATION, pattern, store, value};
+use pgtoast_base::{BlockNumber, ItemPointer, OffsetNumber};
 use pgtoast_codec::CompressionMethod;
-use pgtoast_direct::GroupOptions;
+use pgtoast_direct::{ChunkStore, DirectError, Failure, GroupOptions, MemoryError};
 use pgtoast_testkit::Rng;
 
 #[test]
@@ -69,4 +70,65 @@ fn reading_on_in_small_pieces_fetches_no_tuple_twice() {
         assert_eq!(source.cost().fetches() as usize, written.tuples, "pieces of {piece}");
         assert_eq!(store.counts().fetches, written.tuples as u64);
     }
+}
+
+/// A store that keeps nothing and counts.
+#[derive(Default)]
+struct Counting {
+    inserts: usize,
+    bytes: usize,
+    deletes: usize,
+    scratch: Vec<u8>,
+}
+
+impl ChunkStore for Counting {
+    type Error = MemoryError;
+    type Tuple<'s> = &'s [u8];
+
+    fn insert_with(
+        &mut self,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<ItemPointer, MemoryError> {
+        self.scratch.resize(len, 0);
+        fill(&mut self.scratch);
+        (self.inserts, self.bytes) = (self.inserts + 1, self.bytes + len);
+        let block = u32::try_from(self.inserts).expect("few");
+        Ok(ItemPointer::new(BlockNumber::new(block), OffsetNumber::FIRST))
+    }
+
+    fn fetch(&self, tid: ItemPointer) -> Result<&[u8], MemoryError> {
+        Err(MemoryError { tid, error: None })
+    }
+
+    fn delete(&mut self, _: ItemPointer) -> Result<(), MemoryError> {
+        self.deletes += 1;
+        Ok(())
+    }
+}
+
+#[test]
+fn the_largest_value_is_written_and_one_byte_more_is_not() {
+    let most = (1 << 30) - 5;
+    let piece = vec![0x5a; 1 << 20];
+    let mut store = Counting::default();
+    let mut writer = RELATION.writer(&mut store);
+    for start in (0..most).step_by(piece.len()) {
+        writer.write(&piece[..piece.len().min(most - start)]).unwrap();
+    }
+    let written = writer.finish().unwrap();
+    assert_eq!(written.tuples, 537_947 + 10_759 + 216 + 5 + 1);
+    assert_eq!((store.inserts, store.deletes), (written.tuples, 0));
+    let pointer = RELATION.pointer(written.root, most).unwrap();
+    assert_eq!(pgtoast_varlena::ToastPointer::Direct(pointer).raw_len(), (1 << 30) - 1);
+
+    let mut store = Counting::default();
+    let mut writer = RELATION.writer(&mut store);
+    for start in (0..most).step_by(piece.len()) {
+        writer.write(&piece[..piece.len().min(most - start)]).unwrap();
+    }
+    let error = DirectError::TooLong { len: most + 1, limit: most };
+    assert_eq!(writer.write(b"x"), Err(Failure::Direct(error)));
+    drop(writer);
+    assert_eq!(store.deletes, store.inserts);
 }
