@@ -227,8 +227,9 @@ fn damaged(path: &Path, share: Duration) -> Result<Vec<Row>> {
                 Some(tid) if finding.subject.oid == relation.oid => {
                     found.insert(tid);
                 }
-                // The value of a row that was led astray is nobody's.
-                _ if finding.severity() == Severity::Waste => {}
+                // The value of a row that was led astray is nobody's, and the index does not agree with
+                // chunks that were damaged.
+                _ if finding.severity() <= Severity::Derived => {}
                 _ => others.push(finding),
             }
         });
@@ -280,7 +281,7 @@ fn inflict(database: &Database, path: &Path) -> Result<BTreeSet<ItemPointer>> {
             0 => edit(path, &toast, chunk(0)?, |page, pointer, _| unlink(page, pointer))?,
             1 => edit(path, &toast, chunk(1)?, |page, pointer, _| unlink(page, pointer))?,
             2 => edit(path, &toast, chunk(1)?, |page, _, item| page[item + 28] ^= 0x40)?,
-            3 => edit(path, &toast, chunk(0)?, |page, _, item| page[item + 32] ^= 0x10)?,
+            3 => edit(path, &toast, chunk(0)?, |page, _, item| page[item + 32] ^= 0x40)?,
             4 => edit(path, &main, victim.tid, |page, _, item| page[item + at + 1] = 99)?,
             5 => edit(path, &main, victim.tid, |page, _, item| page[item + at + 13] ^= 0x7f)?,
             6 => edit(path, &main, victim.tid, |page, _, item| page[item + 22] = 40)?,
