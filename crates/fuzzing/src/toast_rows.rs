@@ -15,7 +15,7 @@ use pgtoast_varlena::{ToastPointer, Varlena, encode_long};
 use crate::input::Input;
 
 /// The most steps in one program.
-const LONGEST: usize = 60;
+const LONGEST: usize = 30;
 const REL: Oid = Oid::new(16_560);
 /// `attlen`, `attbyval`, `attalign`, `attstorage`.
 const COLUMNS: [(i16, bool, u8, u8); 6] = [
@@ -221,9 +221,9 @@ fn values<'a>(tuple: &'a [u8], descriptor: TupleDescriptor<'a>) -> Vec<Value<'a>
     values
 }
 
-/// Up to 16 kB that compress well, not at all, or in part.
+/// Up to 8 kB that compress well, not at all, or in part.
 fn payload(code: u8, len: u8) -> Vec<u8> {
-    let len = usize::from(len) * usize::from(len) / 4;
+    let len = usize::from(len) * usize::from(len) / 8;
     let noise = |at: usize| (at.wrapping_mul(0x9e37_79b9) >> 13).to_le_bytes()[0];
     let kind = code >> 2 & 3;
     (0..len)
