@@ -128,10 +128,18 @@ pub struct PeerTiming {
 
 fn processor_time<'a>(mut work: impl FnMut() + 'a) -> Sample<'a> {
     Box::new(move || {
-        let started = used_by_this_thread()?;
-        work();
-        Ok(used_by_this_thread()?.saturating_sub(started))
+        on_processor(|| {
+            work();
+            Ok(())
+        })
     })
+}
+
+/// The processor time that some work of the calling thread takes.
+pub(crate) fn on_processor(work: impl FnOnce() -> Result<()>) -> Result<Duration> {
+    let started = used_by_this_thread()?;
+    work()?;
+    Ok(used_by_this_thread()?.saturating_sub(started))
 }
 
 /// The processor time that the calling thread has used since it began.

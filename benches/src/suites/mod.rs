@@ -2,6 +2,7 @@
 mod codecs;
 mod contexts;
 mod datadir;
+mod direct;
 mod fsm;
 mod oids;
 mod page;
@@ -48,6 +49,7 @@ pub fn all() -> &'static [&'static dyn Suite] {
         &page::PageSuite,
         &pglz::PglzSuite,
         &fsm::FsmSuite,
+        &direct::DirectSuite,
         &contexts::ContextsSuite,
         &oids::OidsSuite,
         &postgres::PostgresSuite,
