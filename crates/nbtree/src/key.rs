@@ -78,6 +78,9 @@ pub(crate) trait Layout {
     /// The number of a leaf tuple's key.
     fn read(tuple: &[u8]) -> Option<Self::Value>;
 
+    /// How far one number is above another, not above it, near enough to guess a place by.
+    fn distance(value: Self::Value, from: Self::Value) -> f64;
+
     /// The number of a pivot's key, of which only the id is there: no sequence number is below.
     fn read_id(tuple: &[u8]) -> Option<Self::Value>;
 }
@@ -108,6 +111,12 @@ impl Layout for OidLayout {
     }
 
     #[inline]
+    #[expect(clippy::cast_precision_loss, reason = "a guess")]
+    fn distance(value: u64, from: u64) -> f64 {
+        value.wrapping_sub(from) as f64
+    }
+
+    #[inline]
     fn read_id(tuple: &[u8]) -> Option<u64> {
         let id = u32::from_le_bytes(*tuple.get(8..12)?.first_chunk()?);
         Some(u64::from(id) << 32)
@@ -129,6 +138,13 @@ impl Layout for Oid8Layout {
         let id = u64::from_le_bytes(*data.first_chunk()?);
         let seq = u32::from_le_bytes(*data.last_chunk()?);
         Some((id, seq ^ SIGN))
+    }
+
+    #[inline]
+    #[expect(clippy::cast_precision_loss, reason = "a guess")]
+    fn distance(value: (u64, u32), from: (u64, u32)) -> f64 {
+        value.0.wrapping_sub(from.0) as f64 * 4_294_967_296.0 + f64::from(value.1)
+            - f64::from(from.1)
     }
 
     #[inline]

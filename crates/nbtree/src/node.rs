@@ -190,10 +190,26 @@ impl<'a> Node<'a> {
             return Ok(false);
         }
         let below = match width {
-            KeyWidth::Oid => self.is_below::<OidLayout>(1, OidLayout::value(target.key), target),
-            KeyWidth::Oid8 => self.is_below::<Oid8Layout>(1, Oid8Layout::value(target.key), target),
+            KeyWidth::Oid => self.is_past_end::<OidLayout>(target),
+            KeyWidth::Oid8 => self.is_past_end::<Oid8Layout>(target),
         };
         below.ok_or(NbtreeError::ItemOutside { block: self.block.get(), item: 1 })
+    }
+
+    /// Whether the high key is below what is looked for. The last item, which the search within the page
+    /// needs anyway, answers that most of the time.
+    #[inline]
+    fn is_past_end<L: Layout>(&self, target: Target) -> Option<bool> {
+        let value = L::value(target.key);
+        let last = self.count;
+        let is_within = if last < 2 {
+            false
+        } else if self.is_leaf() {
+            self.leaf_value::<L>(last)? > value
+        } else {
+            !self.is_below::<L>(last, value, target)?
+        };
+        if is_within { Some(false) } else { self.is_below::<L>(1, value, target) }
     }
 
     /// Whether a pivot is below what is looked for. One that lacks columns is below everything that
@@ -235,16 +251,17 @@ impl<'a> Node<'a> {
     #[inline]
     fn last_below<L: Layout>(&self, first: u16, target: Target) -> Result<u16, u16> {
         let value = L::value(target.key);
-        let (mut low, mut high) = (first, self.count + 1);
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            if self.is_below::<L>(middle, value, target).ok_or(middle)? {
-                low = middle;
-            } else {
-                high = middle;
-            }
+        let (low, last) = (first + 1, self.count);
+        let is_below = |item| self.is_below::<L>(item, value, target);
+        if last < low || !is_below(low).ok_or(low)? {
+            return Ok(first);
         }
-        Ok(low)
+        if is_below(last).ok_or(last)? {
+            return Ok(last);
+        }
+        let bound = |item| L::read_id(self.stored(item)?);
+        let guess = guess::<L>(low, last, value, bound(low), bound(last));
+        Ok(first_not(low + 1, last, guess, is_below)? - 1)
     }
 
     /// Whether everything on the page is below a bound which may be the high key of one further right.
@@ -288,24 +305,21 @@ impl<'a> Node<'a> {
     #[inline]
     fn first_at<L: Layout>(&self, key: Key) -> Result<u16, u16> {
         let value = L::value(key);
-        let (mut low, mut high) = (self.first(), self.count + 1);
-        if high <= low {
+        let (low, last) = (self.first(), self.count);
+        if last < low {
             return Ok(low);
         }
         // Ids grow, so the place is often past the end.
-        if self.leaf_value::<L>(high - 1).ok_or(high - 1)? < value {
-            return Ok(high);
+        let highest = self.leaf_value::<L>(last).ok_or(last)?;
+        if highest < value {
+            return Ok(last + 1);
         }
-        high -= 1;
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.leaf_value::<L>(middle).ok_or(middle)? < value {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
+        let lowest = self.leaf_value::<L>(low).ok_or(low)?;
+        if lowest >= value {
+            return Ok(low);
         }
-        Ok(low)
+        let guess = guess::<L>(low, last, value, Some(lowest), Some(highest));
+        first_not(low + 1, last, guess, |item| Some(self.leaf_value::<L>(item)? < value))
     }
 
     /// The key of a leaf item, whatever kind of tuple it says it is.
@@ -316,6 +330,75 @@ impl<'a> Node<'a> {
         let offset = (word & 0x7fff) as usize;
         L::read(self.bytes.get(offset..offset + L::KEY_END)?)
     }
+}
+
+/// Where between two items a number would be if those between were spread evenly. Ids are given out one
+/// after the other, so mostly they are, and a search that starts there touches a few lines of memory in
+/// place of many.
+#[inline]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the two items")]
+fn guess<L: Layout>(
+    low: u16,
+    last: u16,
+    value: L::Value,
+    lowest: Option<L::Value>,
+    highest: Option<L::Value>,
+) -> u16 {
+    let (Some(lowest), Some(highest)) = (lowest, highest) else { return low };
+    if value <= lowest || highest <= lowest {
+        return low;
+    }
+    let part = L::distance(value, lowest) / L::distance(highest, lowest);
+    low + (part * f64::from(last - low)) as u16
+}
+
+/// The first item in `low..high` that is not below what is looked for, or `high`: outward from a guess in
+/// growing steps, then by halves.
+#[inline]
+fn first_not(
+    low: u16,
+    high: u16,
+    guess: u16,
+    is_below: impl Fn(u16) -> Option<bool>,
+) -> Result<u16, u16> {
+    let (mut low, mut high) = (low, high);
+    if low >= high {
+        return Ok(low);
+    }
+    let at = guess.clamp(low, high - 1);
+    let mut step = 1;
+    if is_below(at).ok_or(at)? {
+        low = at + 1;
+        while low < high {
+            let next = (low + (step - 1)).min(high - 1);
+            if !is_below(next).ok_or(next)? {
+                high = next;
+                break;
+            }
+            low = next + 1;
+            step *= 2;
+        }
+    } else {
+        high = at;
+        while low < high {
+            let next = high.saturating_sub(step).max(low);
+            if is_below(next).ok_or(next)? {
+                low = next + 1;
+                break;
+            }
+            high = next;
+            step *= 2;
+        }
+    }
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_below(middle).ok_or(middle)? {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(low)
 }
 
 #[inline]
