@@ -150,7 +150,12 @@ pub fn direct_graph(data: &[u8]) {
         let at = usize::from(u16::from_le_bytes([at_low, at_high])) % tuple.len().max(1);
         match what % 5 {
             0 => tuple[at] = byte,
-            1 => tuple[24] = byte, // its number
+            1 => {
+                // Its number, unless it was cut off before.
+                if let Some(number) = tuple.get_mut(24) {
+                    *number = byte;
+                }
+            }
             2 if tuple.len() >= 58 && tuple[23] == 0x1a => {
                 // One of its children is another tuple.
                 let child = 52 + usize::from(byte % 4) * 6;
