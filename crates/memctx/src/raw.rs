@@ -14,7 +14,10 @@
 //!
 //! **Aliasing.** No reference to a header or a chunk is ever made in here, only reads and writes of
 //! single fields through raw pointers, all of them derived from the pointer that the system gave for the
-//! whole block. So it does not matter what references the user has to other parts of it.
+//! whole block. So it does not matter what references the user has to other parts of it. A box gives its
+//! chunk back through a pointer that was a reference to the value alone: reading the word before it
+//! is allowed by Tree Borrows, under which Miri passes with strict provenance, and not by Stacked Borrows.
+//! Chunks held by value keep the pointer they were given.
 //!
 //! **Threads.** A context is used by one thread at a time: it is full of cells, so it is not `Sync`, and
 //! `Send` since all that its pointers lead to is its own.
