@@ -69,6 +69,13 @@ impl Meta {
         }
     }
 
+    /// The same index, as one in which equal keys may be other bytes. Release 14 says so of every index of
+    /// a TOAST relation, and never merges entries there; later releases say the opposite.
+    #[must_use]
+    pub const fn without_equal_images(self) -> Self {
+        Self { all_equal_image: 0, ..self }
+    }
+
     /// Out of block 0.
     ///
     /// # Errors

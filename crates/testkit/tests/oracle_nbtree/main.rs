@@ -10,7 +10,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use pgtoast_base::{BlockNumber, BlockSize, ItemPointer, OffsetNumber, Oid8};
-use pgtoast_nbtree::{Index, Key, KeyWidth, MemoryPages};
+use pgtoast_nbtree::{Index, Key, KeyWidth, MemoryPages, Meta};
 use pgtoast_page::set_checksum;
 use pgtoast_testkit::inspect;
 use pgtoast_testkit::postgres::Row;
@@ -26,8 +26,7 @@ fn entry(row: &Row) -> Result<(Key, ItemPointer)> {
 }
 
 /// Writes a relation's file, with checksums.
-fn put_under(path: &Path, index: Index<MemoryPages>) -> Result<usize> {
-    let mut bytes = index.into_pages().to_bytes();
+fn put_under(path: &Path, mut bytes: Vec<u8>) -> Result<usize> {
     let len = bytes.len();
     for (block, page) in (0..).map(BlockNumber::new).zip(bytes.chunks_exact_mut(SIZE.bytes())) {
         set_checksum(page, SIZE, block)?;
@@ -39,6 +38,17 @@ fn put_under(path: &Path, index: Index<MemoryPages>) -> Result<usize> {
         std::fs::remove_file(fsm)?;
     }
     Ok(len / SIZE.bytes())
+}
+
+/// The file of the index of a TOAST relation, as a server of that release has it: 14 holds that entries of
+/// these are never to be merged, and says so in the metapage.
+fn toast_index_file(index: Index<MemoryPages>, major: u32) -> Result<Vec<u8>> {
+    let mut bytes = index.into_pages().to_bytes();
+    if major < 15 {
+        let page = &mut bytes[..SIZE.bytes()];
+        Meta::parse(page)?.without_equal_images().init(page, SIZE);
+    }
+    Ok(bytes)
 }
 
 /// Both files, block by block, log positions and checksums apart.

@@ -8,7 +8,7 @@ use pgtoast_nbtree::{Index, Insertion, Key, KeyWidth, MemoryPages};
 use pgtoast_testkit::postgres::Client;
 use pgtoast_testkit::{Rng, Server, ServerOptions, Survey, inspect, report};
 
-use super::{SIZE, entry, put_under};
+use super::{SIZE, entry, put_under, toast_index_file};
 
 const TEST: &str = "indexes_that_we_wrote_are_a_servers_own";
 
@@ -29,7 +29,7 @@ fn indexes_that_we_wrote_are_a_servers_own() -> Result<()> {
             server.stop()?;
             let (mut pages, mut rows) = (0, 0);
             for subject in &subjects {
-                pages += subject.replace().with_context(|| subject.table.clone())?;
+                pages += subject.replace(server.major()).with_context(|| subject.table.clone())?;
                 rows += subject.rows.len();
             }
             server.start_again()?;
@@ -144,7 +144,7 @@ impl Subject {
     }
 
     /// Writes the file anew: how many pages it has.
-    fn replace(&self) -> Result<usize> {
+    fn replace(&self, major: u32) -> Result<usize> {
         let mut rows = self.rows.clone();
         let index = match self.made {
             Made::Packed => Index::build(MemoryPages::new(SIZE), self.width, rows)?,
@@ -163,7 +163,11 @@ impl Subject {
             }
         };
         ensure!(index.check()?.entries == self.rows.len() as u64);
-        put_under(&self.path, index)
+        let file = match self.width {
+            KeyWidth::Oid => toast_index_file(index, major)?,
+            KeyWidth::Oid8 => index.into_pages().to_bytes(),
+        };
+        put_under(&self.path, file)
     }
 
     fn is_the_servers_own(&self, client: &mut Client) -> Result<()> {
