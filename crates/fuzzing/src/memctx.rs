@@ -101,7 +101,7 @@ impl Player for Generation {
 
 impl Player for Slab {
     fn make(builder: ContextBuilder<'_>, shape: u8) -> Result<Context<'_, Self>, MemoryError> {
-        builder.slab(8192, [1, 3, 7, 8, 12, 80, 1000, 4000][usize::from(shape % 8)])
+        builder.slab(8 << 10, [1, 3, 7, 8, 12, 80, 1000, 4000][usize::from(shape % 8)])
     }
 
     fn give_back(context: &Context<'_, Self>, chunk: Chunk<Self>) -> Result<(), MemoryError> {
