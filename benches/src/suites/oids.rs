@@ -191,7 +191,7 @@ impl Work {
              CREATE UNLOGGED TABLE bare (chunk_id oid, chunk_seq int4, chunk_data bytea);
              CREATE UNLOGGED TABLE indexed (LIKE bare);
              CREATE UNIQUE INDEX ON indexed (chunk_id, chunk_seq);
-             VACUUM ANALYZE source; VACUUM ANALYZE lookups;
+             ANALYZE source; ANALYZE lookups;
              SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_bitmapscan = off;
              SET enable_material = off; SET enable_memoize = off;"
         ))?;
