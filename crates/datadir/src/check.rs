@@ -33,6 +33,7 @@ mod heap;
 mod kind;
 mod maps;
 mod pages;
+mod pieces;
 mod relation;
 mod report;
 mod runs;
@@ -227,6 +228,7 @@ impl Check {
             mutex.lock().unwrap_or_else(PoisonError::into_inner).push(unit);
         };
         let work = || {
+            let mut buffer = Vec::new();
             loop {
                 let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
                 let Some(oid) = next else { break };
@@ -234,7 +236,7 @@ impl Check {
                 if unit.blocks() > LARGE_BLOCKS && self.threads > 1 {
                     lock(&large, unit);
                 } else {
-                    unit.check(1, report);
+                    unit.check(1, &mut buffer, report);
                 }
             }
         };
@@ -244,8 +246,9 @@ impl Check {
             }
             work();
         });
+        let mut buffer = Vec::new();
         for unit in large.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            unit.check(self.threads, report);
+            unit.check(self.threads, &mut buffer, report);
         }
     }
 }

@@ -199,6 +199,11 @@ impl RelationFork {
         Blocks { fork: self, next: range.start.min(end), end, buffer: Vec::new(), held: 0..0 }
     }
 
+    /// The blocks of a range, read into a buffer that was used before.
+    pub(crate) fn blocks_into(&self, range: Range<u32>, buffer: Vec<u8>) -> Blocks<'_> {
+        Blocks { buffer, ..self.blocks(range) }
+    }
+
     /// All blocks.
     #[must_use]
     pub fn all_blocks(&self) -> Blocks<'_> {
@@ -249,6 +254,16 @@ impl Blocks<'_> {
         }
         let start = (number - self.held.start) as usize * block_bytes;
         Some(Ok((block, &self.buffer[start..start + block_bytes])))
+    }
+
+    /// The number of the block that [`next`](Self::next) will hand out.
+    pub(crate) const fn number(&self) -> u32 {
+        self.next
+    }
+
+    /// The buffer, for other blocks.
+    pub(crate) fn into_buffer(self) -> Vec<u8> {
+        self.buffer
     }
 
     /// The block that [`next`](Self::next) handed out last, unless that could not be read.

@@ -1,13 +1,15 @@
 //! The tuples of a heap's pages.
+use core::cell::Cell;
+
 use pgtoast_base::{BlockNumber, ItemPointer, Oid, Oid8};
 use pgtoast_page::{
-    Attribute, Datum, HeapTuple, Infomask, Infomask2, Item, LineState, Page, PageFlags,
+    Attribute, Datum, HeapTuple, Infomask, Infomask2, LinePointer, LineState, Page, PageFlags,
     TupleDescriptor, TupleError, TupleHeader, Value, VisibilityBits,
 };
-use pgtoast_varlena::{CompressionMethod, Kind, MAX_DATUM_LEN, ToastPointer, Varlena};
+use pgtoast_varlena::{CompressionMethod, MAX_DATUM_LEN, ToastPointer, Varlena};
 
 use super::chains::{self, ItemFate};
-use super::columns_plan::ColumnsPlan;
+use super::columns_plan::{ColumnsPlan, Found};
 use super::deep::DeepQueue;
 use super::maps::{FreeSpace, VisibilityMap};
 use super::report::Report;
@@ -30,9 +32,42 @@ pub(super) struct HeapCheck<'a, 'r> {
     pub(super) is_first_pass: bool,
     /// How many tuples could not be read, so that what they lead to is unknown.
     pub(super) broken: u64,
-    pub(super) fates: Vec<ItemFate>,
+    fates: Vec<ItemFate>,
+    /// The last header about which there was nothing to say, and what became of its tuple: those of a
+    /// table are much alike.
+    known: Option<(Signature, Verdict)>,
+    /// How much there was to say.
+    told: Cell<u64>,
+    found: Vec<Found>,
     /// Whether the status of some transaction was told to be unknown: once is enough.
-    pub(super) status_told: bool,
+    status_told: bool,
+}
+
+impl<'a, 'r> HeapCheck<'a, 'r> {
+    /// Of a table or of its TOAST relation.
+    pub(super) const fn new(
+        target: &'a Target,
+        report: &'a Report<'r>,
+        statuses: Statuses<'a>,
+        rows: Rows<'a, 'r>,
+    ) -> Self {
+        Self {
+            target,
+            report,
+            statuses,
+            columns: None,
+            visibility: None,
+            free_space: None,
+            rows,
+            is_first_pass: true,
+            broken: 0,
+            fates: Vec::new(),
+            known: None,
+            told: Cell::new(0),
+            found: Vec::new(),
+            status_told: false,
+        }
+    }
 }
 
 /// What the rows of a heap are.
@@ -73,38 +108,34 @@ impl HeapCheck<'_, '_> {
         {
             map.compare(block, page, coverage);
         }
-        let plan = self.columns;
-        let mut values = vec![Value::Null; plan.map_or(0, |plan| plan.attributes.len())];
         let mut has_chains = false;
         self.fates.clear();
+        self.fates.resize(page.item_count().into(), ItemFate::None);
+        let mut tuples = 0;
         for (item, pointer) in page.items() {
-            self.fates.push(ItemFate::None);
-            match pointer.state() {
-                LineState::Normal => {}
-                LineState::Redirect => {
-                    has_chains = true;
-                    continue;
-                }
-                LineState::Dead if promise.contains(VisibilityBits::ALL_VISIBLE) => {
+            let state = pointer.state();
+            if state != LineState::Normal {
+                has_chains |= state == LineState::Redirect;
+                if state == LineState::Dead && promise.contains(VisibilityBits::ALL_VISIBLE) {
                     let tid = ItemPointer::new(block, item);
                     self.tell(self.target.of_item(tid, FindingKind::NotVisible, Readable::All));
-                    continue;
                 }
-                LineState::Dead | LineState::Unused => continue,
-            }
-            if bad_items.contains(&item.get()) {
                 continue;
             }
-            let tid = ItemPointer::new(block, item);
-            let Ok(Item::Normal(bytes)) = page.item(item) else { continue };
-            let Ok(tuple) = HeapTuple::new(bytes) else { continue };
-            coverage.tuples += 1;
-            has_chains |= chains::may_be_chained(tuple.header());
-            let fate = self.tuple(tid, &tuple, plan, promise, &mut values, coverage);
-            if let (Some(fate), Some(last)) = (fate, self.fates.last_mut()) {
-                *last = ItemFate::Known(fate);
+            if !bad_items.is_empty() && bad_items.contains(&item.get()) {
+                continue;
             }
+            let Some(tuple) = tuple_at(page, pointer) else { continue };
+            tuples += 1;
+            let tid = ItemPointer::new(block, item);
+            let Some(verdict) = self.verdict(tid, &tuple, promise) else { continue };
+            has_chains |= verdict.may_be_chained;
+            if let Some(fate) = item.index().and_then(|index| self.fates.get_mut(index)) {
+                *fate = ItemFate::Known(verdict.fate.inserted);
+            }
+            self.contents(tid, &tuple, verdict.fate, coverage);
         }
+        coverage.tuples += tuples;
         if has_chains && self.is_first_pass {
             chains::check(self.target, block, page, &self.fates, &self.statuses, self.report);
         }
@@ -128,17 +159,40 @@ impl HeapCheck<'_, '_> {
         promise
     }
 
-    /// Judges a tuple; `None` if its header is too broken to say what became of it.
-    fn tuple<'p>(
+    /// Judges the header of a tuple; `None` if it is too broken to say what became of it.
+    #[inline]
+    fn verdict(
         &mut self,
         tid: ItemPointer,
-        tuple: &HeapTuple<'p>,
-        plan: Option<&'p ColumnsPlan<'p>>,
+        tuple: &HeapTuple<'_>,
         promise: VisibilityBits,
-        values: &mut [Value<'p>],
-        coverage: &mut Coverage,
-    ) -> Option<Fate> {
+    ) -> Option<Verdict> {
+        let signature = Signature::of(tuple, promise);
+        if let Some((known, verdict)) = &self.known
+            && signature.is_some_and(|signature| signature == *known)
+            && usize::from(tuple.header().hoff()) <= tuple.bytes().len()
+        {
+            return Some(*verdict);
+        }
+        let told = self.told.get();
+        let verdict = self.judge(tid, tuple, promise)?;
+        if told == self.told.get()
+            && let Some(signature) = signature
+        {
+            self.known = Some((signature, verdict));
+        }
+        Some(verdict)
+    }
+
+    /// The same for a header that is not known yet.
+    fn judge(
+        &mut self,
+        tid: ItemPointer,
+        tuple: &HeapTuple<'_>,
+        promise: VisibilityBits,
+    ) -> Option<Verdict> {
         let header = tuple.header();
+        let may_be_chained = chains::may_be_chained(header);
         if self.is_first_pass
             && let Err(kind) = self.header(tid, tuple)
         {
@@ -153,36 +207,45 @@ impl HeapCheck<'_, '_> {
             if promise.contains(VisibilityBits::ALL_VISIBLE) {
                 self.tell(self.target.of_item(tid, FindingKind::NotVisible, Readable::All));
             }
-            if matches!(self.rows, Rows::Chunks(_)) {
-                self.chunk(tid, tuple, inserted, Fate::Undone);
-            }
-            return Some(inserted);
+            let fate = RowFate { inserted, ended: Fate::Undone };
+            return Some(Verdict { fate, may_be_chained });
         }
         let ended = match self.statuses.ended(header) {
             Ok(fate) => fate,
             Err(kind) => {
                 self.told_once(tid, kind);
+                // Another one like it is no better known.
+                self.told.set(self.told.get() + 1);
                 Fate::InProgress
             }
         };
         if !promise.is_empty() {
             self.hold_to(tid, header, promise, inserted, ended);
         }
-        match self.rows {
-            Rows::Chunks(_) => self.chunk(tid, tuple, inserted, ended),
-            Rows::Plain { .. } | Rows::Values(_) => {
-                if let Some(plan) = plan {
-                    let row = RowFate { inserted, ended };
-                    self.row(tid, tuple, plan, row, values, coverage);
-                }
-            }
+        Some(Verdict { fate: RowFate { inserted, ended }, may_be_chained })
+    }
+
+    /// What the tuple holds, if somebody may read it.
+    #[inline]
+    fn contents(
+        &mut self,
+        tid: ItemPointer,
+        tuple: &HeapTuple<'_>,
+        fate: RowFate,
+        coverage: &mut Coverage,
+    ) {
+        if let Rows::Chunks(_) = self.rows {
+            self.chunk(tid, tuple, fate);
+        } else if fate.inserted != Fate::Undone
+            && let Some(plan) = self.columns
+        {
+            self.row(tid, tuple, plan, fate, coverage);
         }
-        Some(inserted)
     }
 
     /// A tuple that cannot be judged any further.
     #[cold]
-    fn unreadable(&mut self, tid: ItemPointer, kind: FindingKind) -> Option<Fate> {
+    fn unreadable(&mut self, tid: ItemPointer, kind: FindingKind) -> Option<Verdict> {
         self.broken += 1;
         self.told_once(tid, kind);
         None
@@ -253,69 +316,67 @@ impl HeapCheck<'_, '_> {
 
     /// The attributes of a row.
     #[inline]
-    fn row<'p>(
+    fn row(
         &mut self,
         tid: ItemPointer,
-        tuple: &HeapTuple<'p>,
-        plan: &'p ColumnsPlan<'p>,
+        tuple: &HeapTuple<'_>,
+        plan: &ColumnsPlan<'_>,
         row: RowFate,
-        values: &mut [Value<'p>],
         coverage: &mut Coverage,
     ) {
-        let Ok(descriptor) = TupleDescriptor::new(&plan.attributes) else { return };
-        match tuple.deform_into(descriptor, values) {
-            Ok(_) => {
-                for index in &plan.varlenas {
-                    let Some(Value::Stored(datum)) = values.get(usize::from(*index)) else {
-                        continue;
-                    };
-                    let Some(first) = datum.bytes.first() else { continue };
-                    if matches!(Kind::of(*first), Kind::Pointer | Kind::LongCompressed) {
-                        self.datum(tid, tuple, index + 1, datum, row, coverage);
-                    }
-                }
+        if !plan.walk(tuple, &mut self.found) {
+            return self.broken_row(tid, tuple, plan, row, coverage);
+        }
+        for index in 0..self.found.len() {
+            let Found { number, offset, len } = self.found[index];
+            if let Some(bytes) = tuple.bytes().get(offset..offset + len) {
+                self.datum(tid, tuple, number, &Datum { bytes, offset }, row, coverage);
             }
-            // Somebody who adds a column in a transaction that goes on makes rows that are ahead of
-            // the catalogs.
-            Err(TupleError::AttributeCount { .. }) if row.inserted == Fate::InProgress => {}
-            Err(error) => self.broken_row(tid, tuple, descriptor, error, row, coverage),
         }
     }
 
     /// A row with a broken attribute: says which, and judges what comes before it.
     #[cold]
-    fn broken_row<'p>(
+    fn broken_row(
         &mut self,
         tid: ItemPointer,
-        tuple: &HeapTuple<'p>,
-        descriptor: TupleDescriptor<'p>,
-        error: TupleError,
+        tuple: &HeapTuple<'_>,
+        plan: &ColumnsPlan<'_>,
         row: RowFate,
         coverage: &mut Coverage,
     ) {
-        self.broken += 1;
+        // A table has no more columns than a descriptor takes.
+        let Ok(descriptor) = TupleDescriptor::new(&plan.attributes) else { return };
         let attributes = match tuple.deform(descriptor) {
             Ok(attributes) => attributes,
+            // Somebody who adds a column in a transaction that goes on makes rows that are ahead of
+            // the catalogs.
+            Err(TupleError::AttributeCount { .. }) if row.inserted == Fate::InProgress => return,
             Err(error) => {
+                self.broken += 1;
                 return self.first_pass_only(|check| {
                     let kind = FindingKind::Tuple(error);
                     check.target.of_item(tid, kind, Readable::OtherItems)
                 });
             }
         };
+        self.broken += 1;
+        let mut fault = None;
         for attribute in attributes {
             match attribute {
                 Ok(Attribute { number, value: Value::Stored(datum), .. }) => {
-                    let is_varlena =
-                        self.columns.is_some_and(|plan| plan.varlenas.contains(&(number - 1)));
-                    if is_varlena {
+                    if plan.varlenas.contains(&(number - 1)) {
                         self.datum(tid, tuple, number, &datum, row, coverage);
                     }
                 }
                 Ok(_) => {}
-                Err(_) => break,
+                Err(error) => {
+                    fault = Some(error);
+                    break;
+                }
             }
         }
+        let Some(error) = fault else { return };
         self.first_pass_only(|check| {
             let kind = FindingKind::Tuple(error);
             let number = attribute_of(error);
@@ -473,7 +534,7 @@ impl HeapCheck<'_, '_> {
 
     /// A chunk of a value.
     #[inline]
-    fn chunk(&mut self, tid: ItemPointer, tuple: &HeapTuple<'_>, inserted: Fate, ended: Fate) {
+    fn chunk(&mut self, tid: ItemPointer, tuple: &HeapTuple<'_>, fate: RowFate) {
         let infomask = tuple.header().infomask();
         let hint = infomask.intersection(Infomask::XMIN_FROZEN);
         // What the server's rule for reading chunks makes of it, which looks at the hint alone.
@@ -481,8 +542,8 @@ impl HeapCheck<'_, '_> {
         if !is_read {
             return;
         }
-        let Some(chunk) = parse_chunk(tid, tuple, inserted, ended) else {
-            if inserted != Fate::Undone {
+        let Some(chunk) = parse_chunk(tid, tuple, fate) else {
+            if fate.inserted != Fate::Undone {
                 self.broken_chunk(tid, tuple);
             }
             return;
@@ -510,8 +571,50 @@ impl HeapCheck<'_, '_> {
     }
 
     fn tell(&self, finding: Finding) {
+        self.told.set(self.told.get() + 1);
         self.report.tell(finding);
     }
+}
+
+/// The tuple that a line pointer leads to.
+#[inline]
+fn tuple_at<'p>(page: Page<'p>, pointer: LinePointer) -> Option<HeapTuple<'p>> {
+    let (start, len) = (usize::from(pointer.offset()), usize::from(pointer.len()));
+    HeapTuple::new(page.bytes().get(start..start + len)?).ok()
+}
+
+/// All that a tuple's header is judged by, but its length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Signature {
+    /// xmin and xmax.
+    xids: u64,
+    /// Both words of flags, and where the attributes start.
+    flags: u64,
+    promise: VisibilityBits,
+}
+
+impl Signature {
+    /// Of most tuples: the others have to be judged one by one.
+    #[inline]
+    fn of(tuple: &HeapTuple<'_>, promise: VisibilityBits) -> Option<Self> {
+        let header: &[u8; 24] = tuple.bytes().first_chunk()?;
+        let word = |start: usize| {
+            let bytes = header.get(start..).and_then(<[u8]>::first_chunk);
+            bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+        };
+        // Without the item number in front and whatever is behind.
+        let flags = word(16) & 0x00ff_ffff_ffff_0000;
+        // The others name a transaction in another field, too.
+        let is_usual = !tuple.header().infomask().intersects(Infomask::MOVED);
+        is_usual.then(|| Self { xids: word(0), flags, promise })
+    }
+}
+
+/// What a header says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Verdict {
+    fate: RowFate,
+    may_be_chained: bool,
 }
 
 /// What became of a row's insertion and of its end.
@@ -565,8 +668,7 @@ const fn attribute_of(error: TupleError) -> Option<u16> {
 fn parse_chunk(
     tid: ItemPointer,
     tuple: &HeapTuple<'_>,
-    inserted: Fate,
-    ended: Fate,
+    RowFate { inserted, ended }: RowFate,
 ) -> Option<ChunkSeen> {
     let header = tuple.header();
     if header.natts() != CHUNK_ATTRIBUTES {

@@ -19,6 +19,7 @@ impl MapFork {
     pub(super) fn read(
         target: &Target,
         most_bytes: usize,
+        buffer: &mut Vec<u8>,
         report: &Report<'_>,
         coverage: &mut Coverage,
     ) -> Option<Self> {
@@ -33,7 +34,7 @@ impl MapFork {
         let mut bytes = vec![0; if keeps { map_bytes } else { 0 }];
         let before = coverage.bad_checksums;
         let mut last_bad = before;
-        pages::each_page(target, 0..block_count, report, coverage, |block, page, _, coverage| {
+        let take = |block: BlockNumber, page: Page<'_>, _: &[u16], coverage: &mut Coverage| {
             let is_bad = coverage.bad_checksums != last_bad;
             last_bad = coverage.bad_checksums;
             let start = block.get() as usize * page.bytes().len();
@@ -42,7 +43,9 @@ impl MapFork {
             {
                 place.copy_from_slice(page.bytes());
             }
-        });
+        };
+        let all = core::iter::once(0..block_count);
+        pages::each_page(target, all, buffer, report, coverage, take);
         keeps.then_some(Self { bytes, block_size })
     }
 
@@ -71,25 +74,27 @@ impl VisibilityMap {
             let first = u64::from(number) * u64::from(per_page);
             // Bits beyond the end are told once a page: there are as many as blocks were cut off.
             let mut past_end_told = false;
-            for (heap_block, bits) in (first..).zip(page.visibility_bits()) {
-                if bits.is_empty() {
-                    continue;
+            let bytes = page.bytes().get(PageHeader::LEN..).unwrap_or_default();
+            for (group, byte) in (0_u64..).zip(bytes).filter(|(_, byte)| **byte != 0) {
+                let blocks = first + group * 4..;
+                for (heap_block, shift) in blocks.zip([0, 2, 4, 6]) {
+                    let bits = VisibilityBits::from_bits_truncate(byte >> shift);
+                    let Ok(heap_block) = u32::try_from(heap_block) else { break };
+                    let heap_block = BlockNumber::new(heap_block);
+                    let is_past_end = !bits.is_empty() && heap_block.get() >= heap_blocks;
+                    let kind = if is_past_end && !past_end_told {
+                        past_end_told = true;
+                        FindingKind::VisibilityPastEnd
+                    } else if bits == VisibilityBits::ALL_FROZEN {
+                        FindingKind::VisibilityBits
+                    } else {
+                        continue;
+                    };
+                    // The heap's block is named, in the file of the map.
+                    let mut finding = target.of_block(heap_block, kind, Readable::All);
+                    finding.file = target.fork.place(BlockNumber::new(number)).0;
+                    report.tell(finding);
                 }
-                let Ok(heap_block) = u32::try_from(heap_block) else { break };
-                let heap_block = BlockNumber::new(heap_block);
-                let is_past_end = heap_block.get() >= heap_blocks;
-                let kind = if is_past_end && !past_end_told {
-                    past_end_told = true;
-                    FindingKind::VisibilityPastEnd
-                } else if bits == VisibilityBits::ALL_FROZEN {
-                    FindingKind::VisibilityBits
-                } else {
-                    continue;
-                };
-                // The heap's block is named, in the file of the map.
-                let mut finding = target.of_block(heap_block, kind, Readable::All);
-                finding.file = target.fork.place(BlockNumber::new(number)).0;
-                report.tell(finding);
             }
         }
         Self(map)

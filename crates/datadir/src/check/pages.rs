@@ -7,51 +7,35 @@ use pgtoast_page::{HeapTuple, Item, Page, PageError};
 use super::report::Report;
 use super::target::Target;
 use super::{Coverage, FindingKind, Readable};
+use crate::Blocks;
 
-/// Reads a range of blocks and tells what is wrong with their pages. Those whose header leads to items
+/// Reads ranges of blocks and tells what is wrong with their pages. Those whose header leads to items
 /// go to `visit`, together with the items that do not bear looking at. Returns how many blocks there are
 /// whose items nobody can look at.
 pub(super) fn each_page(
     target: &Target,
-    range: Range<u32>,
+    ranges: impl IntoIterator<Item = Range<u32>>,
+    buffer: &mut Vec<u8>,
     report: &Report<'_>,
     coverage: &mut Coverage,
     mut visit: impl FnMut(BlockNumber, Page<'_>, &[u16], &mut Coverage),
 ) -> u64 {
-    let block_bytes = target.fork.block_size().bytes() as u64;
-    let mut checker = PageChecker { target, report, shift: Shift::new(target), again: Vec::new() };
-    let mut blocks = target.fork.blocks(range.clone());
-    let (mut errors, mut bad_items) = (Vec::new(), Vec::new());
-    let (mut told, mut number, mut closed) = (0, range.start, 0);
-    while let Some(next) = blocks.next() {
-        let block = BlockNumber::new(number);
-        number += 1;
-        coverage.blocks += 1;
-        coverage.bytes += block_bytes;
-        told += block_bytes;
-        if told >= PROGRESS_BYTES {
-            report.progress(told);
-            told = 0;
-        }
-        let bytes = match next {
-            Ok((_, bytes)) => bytes,
-            Err(error) => {
-                let kind = FindingKind::BlockUnreadable { error };
-                report.tell(target.of_block(block, kind, Readable::OtherBlocks));
-                closed += 1;
-                continue;
-            }
-        };
-        let Ok(page) = Page::new(bytes, target.fork.block_size()) else { continue };
-        if checker.is_sound(block, page, coverage) {
-            visit(block, page, &[], coverage);
-        } else {
-            let is_open =
-                checker.look_closer(block, page, coverage, &mut errors, &mut bad_items, &mut visit);
-            closed += u64::from(!is_open);
-        }
+    let mut checker = PageChecker {
+        target,
+        report,
+        shift: Shift::new(target),
+        again: Vec::new(),
+        errors: Vec::new(),
+        bad_items: Vec::new(),
+        told: 0,
+    };
+    let mut closed = 0;
+    for range in ranges {
+        let mut blocks = target.fork.blocks_into(range, core::mem::take(buffer));
+        closed += checker.blocks(&mut blocks, coverage, &mut visit);
+        *buffer = blocks.into_buffer();
     }
-    report.progress(told);
+    report.progress(checker.told);
     closed
 }
 
@@ -64,9 +48,52 @@ struct PageChecker<'a, 'r> {
     shift: Shift,
     /// A page that was read again.
     again: Vec<u8>,
+    errors: Vec<PageError>,
+    bad_items: Vec<u16>,
+    /// Bytes that were read since the taker of findings last heard of progress.
+    told: u64,
 }
 
 impl PageChecker<'_, '_> {
+    /// All blocks of a range; how many of them have items that nobody can look at.
+    fn blocks(
+        &mut self,
+        blocks: &mut Blocks<'_>,
+        coverage: &mut Coverage,
+        visit: &mut impl FnMut(BlockNumber, Page<'_>, &[u16], &mut Coverage),
+    ) -> u64 {
+        let (target, report) = (self.target, self.report);
+        let block_bytes = target.fork.block_size().bytes() as u64;
+        let mut closed = 0;
+        let mut number = blocks.number();
+        while let Some(next) = blocks.next() {
+            let block = BlockNumber::new(number);
+            number += 1;
+            coverage.blocks += 1;
+            coverage.bytes += block_bytes;
+            self.told += block_bytes;
+            if self.told >= PROGRESS_BYTES {
+                report.progress(core::mem::take(&mut self.told));
+            }
+            let bytes = match next {
+                Ok((_, bytes)) => bytes,
+                Err(error) => {
+                    let kind = FindingKind::BlockUnreadable { error };
+                    report.tell(target.of_block(block, kind, Readable::OtherBlocks));
+                    closed += 1;
+                    continue;
+                }
+            };
+            let Ok(page) = Page::new(bytes, target.fork.block_size()) else { continue };
+            if self.is_sound(block, page, coverage) {
+                visit(block, page, &[], coverage);
+            } else {
+                closed += u64::from(!self.look_closer(block, page, coverage, visit));
+            }
+        }
+        closed
+    }
+
     /// Whether there is nothing to say about the page, and tuples to look into: the usual case.
     #[inline]
     fn is_sound(&self, block: BlockNumber, page: Page<'_>, coverage: &mut Coverage) -> bool {
@@ -95,8 +122,6 @@ impl PageChecker<'_, '_> {
         block: BlockNumber,
         page: Page<'_>,
         coverage: &mut Coverage,
-        errors: &mut Vec<PageError>,
-        bad_items: &mut Vec<u16>,
         visit: &mut impl FnMut(BlockNumber, Page<'_>, &[u16], &mut Coverage),
     ) -> bool {
         if page.is_zero() {
@@ -113,23 +138,16 @@ impl PageChecker<'_, '_> {
         } else {
             page
         };
-        let is_open = self.tell(block, page, coverage, errors, bad_items);
+        let is_open = self.tell(block, page, coverage);
         if is_open {
-            visit(block, page, bad_items, coverage);
+            visit(block, page, &self.bad_items, coverage);
         }
         self.again = again;
         is_open
     }
 
     /// Tells all there is to tell, and whether the items can be looked at.
-    fn tell(
-        &mut self,
-        block: BlockNumber,
-        page: Page<'_>,
-        coverage: &mut Coverage,
-        errors: &mut Vec<PageError>,
-        bad_items: &mut Vec<u16>,
-    ) -> bool {
+    fn tell(&mut self, block: BlockNumber, page: Page<'_>, coverage: &mut Coverage) -> bool {
         let (target, report) = (self.target, self.report);
         if target.has_checksums
             && let Err(PageError::Checksum { expected, found }) = page.verify_checksum(block)
@@ -149,6 +167,7 @@ impl PageChecker<'_, '_> {
             let kind = FindingKind::Checksum { expected, found, torn_at };
             report.tell(target.of_block(block, kind, Readable::OtherBlocks));
         }
+        let (errors, bad_items) = (&mut self.errors, &mut self.bad_items);
         errors.clear();
         bad_items.clear();
         page.check_each(|error| errors.push(error));

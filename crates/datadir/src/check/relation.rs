@@ -1,7 +1,6 @@
 //! A relation and all that belongs to it: the unit of a check.
-use core::ops::Range;
-use core::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pgtoast_base::{BlockNumber, Oid};
 use pgtoast_page::{AttributeLen, Page};
@@ -11,6 +10,7 @@ use super::columns_plan::ColumnsPlan;
 use super::deep::DeepQueue;
 use super::heap::{HeapCheck, Rows, Values};
 use super::maps::{FreeSpace, MapFork, VisibilityMap};
+use super::pieces::Pieces;
 use super::report::Report;
 use super::runs::{Run, RunCollector, ValueTable};
 use super::statuses::{Bounds, Statuses};
@@ -76,115 +76,256 @@ impl Unit {
         u64::from(self.main.target.fork.block_count()) + u64::from(toast)
     }
 
-    /// Checks all of it with so many threads.
-    pub(super) fn check(&self, threads: usize, report: &Report<'_>) {
+    /// Checks all of it with so many threads. What is read goes through `buffer`, or through one for
+    /// each thread.
+    pub(super) fn check(&self, threads: usize, buffer: &mut Vec<u8>, report: &Report<'_>) {
         let mut coverage = Coverage { relations: 1, ..Coverage::default() };
-        if !self.main.target.is_heap {
-            self.main.check_pages(report, &mut coverage);
-            report.add(&coverage);
-            return;
+        if self.main.target.is_heap {
+            self.check_heap(threads, buffer, report, &mut coverage);
+        } else {
+            self.check_pages(threads, buffer, report, &mut coverage);
         }
-        let maps = self.main.read_maps(&self.check, report, &mut coverage);
-        let plan = self.main.columns.as_ref().map(ColumnsPlan::new);
-        let Some(toast) = &self.toast else {
-            if self.toast_oid.is_some() {
-                report.skip(Some(&self.main.subject), SkipReason::ToastUnreadable);
-            }
-            let toast = self.toast_oid;
-            self.scan(&self.main, threads, report, &mut coverage, |range, coverage| {
-                let rows = Rows::Plain { toast };
-                let mut heap = self.heap(&self.main, &maps, plan.as_ref(), rows, true, report);
-                heap.run(range, coverage);
-                heap.broken
-            });
-            report.add(&coverage);
-            return;
-        };
-        coverage.relations += 1;
-        let toast_maps = toast.read_maps(&self.check, report, &mut coverage);
-        self.check_values(toast, &maps, &toast_maps, plan.as_ref(), threads, report, &mut coverage);
         report.add(&coverage);
     }
 
-    /// The TOAST relation, then the table, for as many windows of value ids as memory asks for.
-    #[expect(clippy::too_many_arguments, reason = "two relations, each with its maps")]
-    fn check_values(
+    fn check_heap(
         &self,
-        toast: &Part,
-        maps: &Maps,
-        toast_maps: &Maps,
-        plan: Option<&ColumnsPlan<'_>>,
         threads: usize,
+        buffer: &mut Vec<u8>,
         report: &Report<'_>,
         coverage: &mut Coverage,
     ) {
-        let toast_plan = toast.columns.as_ref().map(ColumnsPlan::new);
-        let chunk_size = self.control.chunk_size(ValueIdWidth::Oid);
-        let chunk_bytes = u16::try_from(chunk_size.bytes()).unwrap_or(u16::MAX);
-        // Half for runs while they are collected and half for them together.
-        let most_runs = self.check.memory_bytes / 2 / size_of::<Run>() / threads;
-        let (mut start, mut is_first_pass) = (0, true);
-        let mut hidden_orphans = 0;
-        let index = self.index.as_ref();
-        let index = index.and_then(|target| toast_index::open(target, report, coverage));
-        loop {
-            let end = AtomicU64::new(IDS);
-            let scanned = self.scan(toast, threads, report, coverage, |range, coverage| {
-                let collector = RunCollector::new(start, &end, chunk_bytes, most_runs.max(64));
-                let rows = Rows::Chunks(collector);
-                let mut heap =
-                    self.heap(toast, toast_maps, toast_plan.as_ref(), rows, is_first_pass, report);
-                heap.run(range, coverage);
-                match heap.rows {
-                    Rows::Chunks(collector) => collector.into_runs(),
-                    Rows::Plain { .. } | Rows::Values(_) => Vec::new(),
-                }
+        let maps = self.main.read_maps(&self.check, buffer, report, coverage);
+        let plan = self.main.columns.as_ref().map(ColumnsPlan::new);
+        if let Some(toast) = &self.toast {
+            coverage.relations += 1;
+            let values = ValuesCheck {
+                unit: self,
+                toast,
+                main_maps: maps,
+                main_plan: plan,
+                toast_maps: toast.read_maps(&self.check, buffer, report, coverage),
+                toast_plan: toast.columns.as_ref().map(ColumnsPlan::new),
+                threads,
+                report,
+            };
+            return values.run(buffer, coverage);
+        }
+        if self.toast_oid.is_some() {
+            report.skip(Some(&self.main.subject), SkipReason::ToastUnreadable);
+        }
+        let pieces = self.main.pieces(threads);
+        crew(threads, buffer, report, coverage, |buffer, coverage| {
+            let rows = Rows::Plain { toast: self.toast_oid };
+            let mut heap = self.heap(&self.main, &maps, plan.as_ref(), rows, report);
+            heap.run(&pieces, buffer, coverage);
+        });
+    }
+
+    /// The pages of a relation whose rows are nobody's business here.
+    fn check_pages(
+        &self,
+        threads: usize,
+        buffer: &mut Vec<u8>,
+        report: &Report<'_>,
+        coverage: &mut Coverage,
+    ) {
+        let part = &self.main;
+        let targets = [&part.target].into_iter().chain(part.maps.iter().map(|(_, target)| target));
+        for target in targets {
+            let pieces = Pieces::new(target.fork.block_count(), threads, LEAST_PIECE);
+            crew(threads, buffer, report, coverage, |buffer, coverage| {
+                pages::each_page(target, &pieces, buffer, report, coverage, |_, _, _, _| {});
             });
-            let end = end.load(Ordering::Relaxed);
-            let table = ValueTable::new(scanned, end, chunk_bytes);
-            let broken = self.scan(&self.main, threads, report, coverage, |range, coverage| {
-                let values = Values {
-                    toast: toast.subject.oid,
-                    table: &table,
-                    start,
-                    end,
-                    hint: 0,
-                    deep: self.deep_queue(toast, chunk_size, threads, report),
-                };
-                let rows = Rows::Values(values);
-                let mut heap = self.heap(&self.main, maps, plan, rows, is_first_pass, report);
-                heap.run(range, coverage);
-                if let Rows::Values(Values { deep: Some(deep), .. }) = &mut heap.rows {
-                    deep.flush(coverage);
-                }
-                heap.broken
-            });
-            if let Some(index) = &index {
-                index.compare(&toast.target.fork, &table, (start, end), report);
-            }
-            // A row that cannot be read may be the one that leads there.
-            let are_rows_known = broken.iter().sum::<u64>() == 0 && plan.is_some();
+        }
+        if part.is_btree {
+            part.check_first_page(report);
+        }
+    }
+
+    fn heap<'a, 'r>(
+        &'a self,
+        part: &'a Part,
+        maps: &'a Maps,
+        columns: Option<&'a ColumnsPlan<'a>>,
+        rows: Rows<'a, 'r>,
+        report: &'a Report<'r>,
+    ) -> HeapCheck<'a, 'r> {
+        let statuses = Statuses::new(part.bounds, &self.transactions);
+        let mut heap = HeapCheck::new(&part.target, report, statuses, rows);
+        heap.columns = columns;
+        heap.visibility = maps.visibility.as_ref();
+        heap.free_space = maps.free_space.as_ref();
+        heap
+    }
+}
+
+/// A table and its TOAST relation, together.
+struct ValuesCheck<'a, 'r> {
+    unit: &'a Unit,
+    toast: &'a Part,
+    main_maps: Maps,
+    main_plan: Option<ColumnsPlan<'a>>,
+    toast_maps: Maps,
+    toast_plan: Option<ColumnsPlan<'a>>,
+    threads: usize,
+    report: &'a Report<'r>,
+}
+
+impl ValuesCheck<'_, '_> {
+    /// The TOAST relation, then the table, for as many windows of value ids as memory asks for.
+    fn run(&self, buffer: &mut Vec<u8>, coverage: &mut Coverage) {
+        let mut window = Window { start: 0, end: IDS, is_first: true };
+        let (mut is_index_sound, mut hidden_orphans) = (false, 0);
+        while window.start < IDS {
+            window.end = IDS;
+            let (table, is_sound) = self.collect(&mut window, buffer, coverage);
+            is_index_sound |= is_sound;
+            let are_rows_known = self.compare(window, &table, is_index_sound, buffer, coverage);
             for orphan in table.orphans() {
+                // A row that cannot be read may be the one that leads there.
                 if !are_rows_known {
                     hidden_orphans += 1;
                     continue;
                 }
                 let (chunks, bytes) = (orphan.chunks, orphan.bytes);
                 let kind = FindingKind::Orphan { chunks, bytes };
-                let finding = toast.target.of_item(orphan.tid, kind, Readable::All);
-                report.tell(Finding { value_id: Some(orphan.value_id), ..finding });
+                let finding = self.toast.target.of_item(orphan.tid, kind, Readable::All);
+                self.report.tell(Finding { value_id: Some(orphan.value_id), ..finding });
             }
-            (start, is_first_pass) = (end, false);
-            if end >= IDS {
-                break;
-            }
+            window = Window { start: window.end, end: IDS, is_first: false };
         }
         if hidden_orphans > 0 {
             let reason = SkipReason::Orphans { values: hidden_orphans };
-            report.skip(Some(&toast.subject), reason);
+            self.report.skip(Some(&self.toast.subject), reason);
         }
     }
 
+    /// The chunks of as many values as there is memory for, and in the first pass whether the index is
+    /// sound by itself.
+    fn collect(
+        &self,
+        window: &mut Window,
+        buffer: &mut Vec<u8>,
+        coverage: &mut Coverage,
+    ) -> (ValueTable, bool) {
+        let (unit, toast) = (self.unit, self.toast);
+        let chunk_bytes = self.chunk_bytes();
+        // Half for runs while they are collected and half for them together.
+        let most_runs = unit.check.memory_bytes / 2 / size_of::<Run>() / self.threads;
+        let (start, end) = (window.start, AtomicU64::new(window.end));
+        let (is_first, is_sound) = (window.is_first, AtomicBool::new(false));
+        let index = Mutex::new(unit.index.as_ref().filter(|_| is_first));
+        let pieces = toast.pieces(self.threads);
+        let runs = crew(self.threads, buffer, self.report, coverage, |buffer, coverage| {
+            // One has the index to itself, and comes to help when that is done.
+            let index = index.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(index) = index {
+                let sound = toast_index::is_sound(index, self.report, coverage);
+                is_sound.store(sound, Ordering::Relaxed);
+            }
+            let rows = Rows::Chunks(RunCollector::new(start, &end, chunk_bytes, most_runs.max(64)));
+            let plan = self.toast_plan.as_ref();
+            let mut heap = unit.heap(toast, &self.toast_maps, plan, rows, self.report);
+            heap.is_first_pass = is_first;
+            heap.run(&pieces, buffer, coverage);
+            match heap.rows {
+                Rows::Chunks(collector) => collector.into_runs(),
+                Rows::Plain { .. } | Rows::Values(_) => Vec::new(),
+            }
+        });
+        window.end = end.into_inner();
+        (ValueTable::new(runs, window.end, chunk_bytes), is_sound.into_inner())
+    }
+
+    /// Rows against chunks, and entries of the index against chunks. Whether all rows could be read.
+    fn compare(
+        &self,
+        window: Window,
+        table: &ValueTable,
+        is_index_sound: bool,
+        buffer: &mut Vec<u8>,
+        coverage: &mut Coverage,
+    ) -> bool {
+        let (unit, toast) = (self.unit, self.toast);
+        let chunk_size = unit.control.chunk_size(ValueIdWidth::Oid);
+        let index = unit.index.as_ref().filter(|_| is_index_sound);
+        let parts = table.parts(window.start..window.end, self.threads);
+        let index_pieces = Pieces::new(u32::try_from(parts.len()).unwrap_or(u32::MAX), 2, 1);
+        let pieces = unit.main.pieces(self.threads);
+        let broken = crew(self.threads, buffer, self.report, coverage, |buffer, coverage| {
+            let values = Values {
+                toast: toast.subject.oid,
+                table,
+                start: window.start,
+                end: window.end,
+                hint: 0,
+                deep: unit.deep_queue(toast, chunk_size, self.threads, self.report),
+            };
+            let (plan, rows) = (self.main_plan.as_ref(), Rows::Values(values));
+            let mut heap = unit.heap(&unit.main, &self.main_maps, plan, rows, self.report);
+            heap.is_first_pass = window.is_first;
+            heap.run(&pieces, buffer, coverage);
+            if let Rows::Values(Values { deep: Some(deep), .. }) = &mut heap.rows {
+                deep.flush(coverage);
+            }
+            if let Some(index) = index {
+                for part in (&index_pieces).flatten() {
+                    let Some(ids) = parts.get(part as usize) else { break };
+                    let heap = &toast.target.fork;
+                    toast_index::compare(index, heap, table, ids.clone(), self.report);
+                }
+            }
+            heap.broken
+        });
+        broken.iter().sum::<u64>() == 0 && self.main_plan.is_some()
+    }
+
+    fn chunk_bytes(&self) -> u16 {
+        let chunk_size = self.unit.control.chunk_size(ValueIdWidth::Oid);
+        u16::try_from(chunk_size.bytes()).unwrap_or(u16::MAX)
+    }
+}
+
+/// The value ids that one pass is about.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    start: u64,
+    end: u64,
+    /// Whether it is the first, which judges headers and attributes, too.
+    is_first: bool,
+}
+
+/// Runs `work` on so many threads, this one among them, each with a buffer of its own.
+fn crew<R: Send>(
+    threads: usize,
+    buffer: &mut Vec<u8>,
+    report: &Report<'_>,
+    coverage: &mut Coverage,
+    work: impl Fn(&mut Vec<u8>, &mut Coverage) -> R + Sync,
+) -> Vec<R> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let help = move || {
+            let mut coverage = Coverage::default();
+            let result = work(&mut Vec::new(), &mut coverage);
+            report.add(&coverage);
+            result
+        };
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(help)).collect();
+        let mut results = vec![work(buffer, coverage)];
+        for other in others {
+            match other.join() {
+                Ok(result) => results.push(result),
+                // The taker of findings panicked, or we did: either way not here.
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        results
+    })
+}
+
+impl Unit {
     fn deep_queue<'a, 'r>(
         &'a self,
         toast: &'a Part,
@@ -196,68 +337,6 @@ impl Unit {
         let (target, table) = (&toast.target, &self.main.target);
         self.check.is_deep.then(|| DeepQueue::new(target, table, report, chunk_size, most.max(16)))
     }
-
-    fn heap<'a, 'r>(
-        &'a self,
-        part: &'a Part,
-        maps: &'a Maps,
-        columns: Option<&'a ColumnsPlan<'a>>,
-        rows: Rows<'a, 'r>,
-        is_first_pass: bool,
-        report: &'a Report<'r>,
-    ) -> HeapCheck<'a, 'r> {
-        HeapCheck {
-            target: &part.target,
-            report,
-            statuses: Statuses::new(part.bounds, &self.transactions),
-            columns,
-            visibility: maps.visibility.as_ref(),
-            free_space: maps.free_space.as_ref(),
-            rows,
-            is_first_pass,
-            broken: 0,
-            fates: Vec::new(),
-            status_told: false,
-        }
-    }
-
-    /// Runs `work` over the blocks of a relation, a range for each thread.
-    fn scan<R: Send>(
-        &self,
-        part: &Part,
-        threads: usize,
-        report: &Report<'_>,
-        coverage: &mut Coverage,
-        work: impl Fn(Range<u32>, &mut Coverage) -> R + Sync,
-    ) -> Vec<R> {
-        let fork = &part.target.fork;
-        let parts = u32::try_from(threads).unwrap_or(u32::MAX);
-        let mut ranges: Vec<_> = fork.split(parts).collect();
-        let Some(mine) = ranges.pop() else { return Vec::new() };
-        let work = &work;
-        std::thread::scope(|scope| {
-            let others: Vec<_> = ranges
-                .into_iter()
-                .map(|range| {
-                    scope.spawn(move || {
-                        let mut coverage = Coverage::default();
-                        let result = work(range, &mut coverage);
-                        report.add(&coverage);
-                        result
-                    })
-                })
-                .collect();
-            let mut results = vec![work(mine, coverage)];
-            for other in others {
-                match other.join() {
-                    Ok(result) => results.push(result),
-                    // The taker of findings panicked, or we did: either way not here.
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
-            }
-            results
-        })
-    }
 }
 
 /// One more than the highest value id.
@@ -267,24 +346,30 @@ const LEAST_MAP_BYTES: usize = 64 << 10;
 /// What a pointer that waits to be decompressed takes, about.
 const POINTER_BYTES: usize = 256;
 
+/// Pieces of a relation have so many blocks, or more: 2 MiB of the usual size.
+const LEAST_PIECE: u32 = 256;
+
 impl HeapCheck<'_, '_> {
-    fn run(&mut self, range: Range<u32>, coverage: &mut Coverage) {
+    fn run(&mut self, pieces: &Pieces, buffer: &mut Vec<u8>, coverage: &mut Coverage) {
         let (target, report) = (self.target, self.report);
         if self.is_first_pass {
             let visit = |block, page: Page<'_>, bad: &[u16], coverage: &mut Coverage| {
                 self.page(block, page, bad, coverage);
             };
-            self.broken += pages::each_page(target, range, report, coverage, visit);
+            self.broken += pages::each_page(target, pieces, buffer, report, coverage, visit);
             return;
         }
-        let mut blocks = target.fork.blocks(range);
-        while let Some(next) = blocks.next() {
-            let Ok((block, bytes)) = next else { continue };
-            coverage.bytes += bytes.len() as u64;
-            let Ok(page) = Page::parse(bytes, target.fork.block_size()) else { continue };
-            if !page.is_new() {
-                self.page(block, page, &[], coverage);
+        for range in pieces {
+            let mut blocks = target.fork.blocks_into(range, core::mem::take(buffer));
+            while let Some(next) = blocks.next() {
+                let Ok((block, bytes)) = next else { continue };
+                coverage.bytes += bytes.len() as u64;
+                let Ok(page) = Page::parse(bytes, target.fork.block_size()) else { continue };
+                if !page.is_new() {
+                    self.page(block, page, &[], coverage);
+                }
             }
+            *buffer = blocks.into_buffer();
         }
     }
 }
@@ -389,38 +474,41 @@ impl Part {
         Some(part)
     }
 
-    /// The pages of a relation whose rows are nobody's business here.
-    fn check_pages(&self, report: &Report<'_>, coverage: &mut Coverage) {
-        let targets = [&self.target].into_iter().chain(self.maps.iter().map(|(_, target)| target));
-        for target in targets {
-            let blocks = 0..target.fork.block_count();
-            pages::each_page(target, blocks, report, coverage, |_, _, _, _| {});
-        }
-        if self.is_btree {
-            let mut first = vec![0; self.target.fork.block_size().bytes()];
-            // One that cannot be read was told with the pages.
-            let read = match self.target.fork.block_count() {
-                0 => Ok(()),
-                _ => self.target.fork.read_block(BlockNumber::new(0), &mut first),
-            };
-            let is_zero = |page: Page<'_>| page.is_zero();
-            if read.is_ok() && Page::new(&first, self.target.fork.block_size()).is_ok_and(is_zero) {
-                report.tell(self.target.of_file(FindingKind::IndexEmpty, Readable::All));
-            }
+    fn pieces(&self, threads: usize) -> Pieces {
+        Pieces::new(self.target.fork.block_count(), threads, LEAST_PIECE)
+    }
+
+    /// Whether an index begins with what an index begins with.
+    fn check_first_page(&self, report: &Report<'_>) {
+        let mut first = vec![0; self.target.fork.block_size().bytes()];
+        // One that cannot be read was told with the pages.
+        let read = match self.target.fork.block_count() {
+            0 => Ok(()),
+            _ => self.target.fork.read_block(BlockNumber::new(0), &mut first),
+        };
+        let is_zero = |page: Page<'_>| page.is_zero();
+        if read.is_ok() && Page::new(&first, self.target.fork.block_size()).is_ok_and(is_zero) {
+            report.tell(self.target.of_file(FindingKind::IndexEmpty, Readable::All));
         }
     }
 
-    fn read_maps(&self, check: &Check, report: &Report<'_>, coverage: &mut Coverage) -> Maps {
+    fn read_maps(
+        &self,
+        check: &Check,
+        buffer: &mut Vec<u8>,
+        report: &Report<'_>,
+        coverage: &mut Coverage,
+    ) -> Maps {
         let (heap_blocks, most) =
             (self.target.fork.block_count(), (check.memory_bytes / 8).max(LEAST_MAP_BYTES));
         let mut maps = Maps::default();
         for (fork, target) in &self.maps {
             if *fork == Fork::Init {
-                let blocks = 0..target.fork.block_count();
-                pages::each_page(target, blocks, report, coverage, |_, _, _, _| {});
+                let blocks = core::iter::once(0..target.fork.block_count());
+                pages::each_page(target, blocks, buffer, report, coverage, |_, _, _, _| {});
                 continue;
             }
-            let Some(map) = MapFork::read(target, most, report, coverage) else { continue };
+            let Some(map) = MapFork::read(target, most, buffer, report, coverage) else { continue };
             if *fork == Fork::VisibilityMap {
                 maps.visibility = Some(VisibilityMap::new(map, target, heap_blocks, report));
             } else {

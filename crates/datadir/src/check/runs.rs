@@ -8,6 +8,7 @@
 //! A run is a number of chunks of one value that lie one behind the other in the file, all full but the
 //! last. Most values are one run, so a relation's are few bytes a value; a value is whole if its runs, in
 //! order, leave no gap. What does not fit the memory is left for another pass, by value id.
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use pgtoast_base::{BlockNumber, ItemPointer, OffsetNumber, Oid, Oid8};
@@ -118,7 +119,7 @@ impl Run {
     }
 
     /// The numbers of its chunks.
-    pub(super) const fn numbers(&self) -> core::ops::Range<u32> {
+    pub(super) const fn numbers(&self) -> Range<u32> {
         self.first..self.first.saturating_add(self.count())
     }
 
@@ -203,9 +204,17 @@ impl<'a> RunCollector<'a> {
         }
     }
 
-    pub(super) fn into_runs(self) -> Vec<Run> {
+    /// All that were collected, by value and number.
+    pub(super) fn into_runs(mut self) -> Vec<Run> {
+        sort(&mut self.runs);
         self.runs
     }
+}
+
+/// Sorts by value and number. Servers hand out ids in ascending order, so runs mostly come that way, or
+/// as a few sequences that do: the stable sort finds and merges those.
+fn sort(runs: &mut [Run]) {
+    runs.sort_by_key(|run| (run.value_id, run.first, run.block, run.item));
 }
 
 /// The values of a relation, or those whose ids lie in a window: what is there of each.
@@ -228,15 +237,31 @@ impl ValueTable {
             }
         }
         runs.retain(|run| u64::from(run.value_id) < end);
-        runs.sort_unstable_by_key(|run| (run.value_id, run.first, run.block, run.item));
+        sort(&mut runs);
         let mut referenced = Vec::new();
         referenced.resize_with(runs.len().div_ceil(64), AtomicU64::default);
         Self { runs, referenced, chunk_bytes }
     }
 
-    /// All runs, by value and number.
-    pub(super) fn runs(&self) -> &[Run] {
-        &self.runs
+    /// The runs of values with these ids.
+    pub(super) fn runs_of(&self, ids: Range<u64>) -> &[Run] {
+        let bound = |id| self.runs.partition_point(|run| u64::from(run.value_id) < id);
+        &self.runs[bound(ids.start)..bound(ids.end)]
+    }
+
+    /// Value ids in parts with about as many runs, some for each of so many threads.
+    pub(super) fn parts(&self, ids: Range<u64>, threads: usize) -> Vec<Range<u64>> {
+        let parts =
+            if threads < 2 { 1 } else { threads.saturating_mul(4).min(self.runs.len() / 4096) };
+        let mut bounds = vec![ids.start];
+        for part in 1..parts {
+            let id = u64::from(self.runs[self.runs.len() / parts * part].value_id);
+            if bounds.last().is_some_and(|last| *last < id) {
+                bounds.push(id);
+            }
+        }
+        bounds.push(ids.end);
+        bounds.windows(2).map(|pair| pair[0]..pair[1]).collect()
     }
 
     /// The runs of a value. `hint` is where the value before was found: rows and values often come in
@@ -412,6 +437,27 @@ mod tests {
         let table = table(chunks);
         let runs = table.find(7, &mut 0);
         table.judge(&pointer(7, stored_len), runs).map(|verdict| verdict.kind)
+    }
+
+    #[test]
+    fn parts_share_the_ids_out_and_split_no_value() {
+        let runs = (0..100_000_u32).map(|index| Run::of(&chunk(index / 3 * 7, index % 3, 5)));
+        let table = ValueTable::new(vec![runs.collect()], 1 << 32, 10);
+        let parts = table.parts(0..1 << 32, 2);
+        assert_eq!(parts.len(), 8);
+        assert_eq!((parts[0].start, parts[7].end), (0, 1 << 32));
+        assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start));
+        let counts = parts.iter().map(|part| table.runs_of(part.clone()).len());
+        let counts: Vec<_> = counts.collect();
+        assert_eq!(counts.iter().sum::<usize>(), 100_000);
+        assert!(
+            counts.iter().all(|count| count.is_multiple_of(3) || *count > 12_000),
+            "{counts:?}"
+        );
+        // One value that is everywhere is one part.
+        let runs = (0..100_000_u32).map(|index| Run::of(&chunk(7, index * 2, 5)));
+        let table = ValueTable::new(vec![runs.collect()], 1 << 32, 10);
+        assert_eq!(table.parts(0..1 << 32, 2), [0..7, 7..1 << 32]);
     }
 
     #[test]

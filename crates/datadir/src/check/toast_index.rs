@@ -5,7 +5,7 @@
 //! reading the heap again; only where they differ is it asked.
 use core::cell::RefCell;
 use core::fmt;
-use core::ops::{ControlFlow, Deref, DerefMut};
+use core::ops::{ControlFlow, Deref, DerefMut, Range};
 
 use pgtoast_base::{BlockNumber, BlockSize, ItemPointer, Oid, Oid8};
 use pgtoast_nbtree::{Index, IndexError, IndexPages, Key, KeyWidth};
@@ -18,18 +18,11 @@ use super::target::Target;
 use super::{Coverage, Finding, FindingKind, Readable};
 use crate::{DatadirError, RelationFork};
 
-/// Holds an index to its own rules. `None` if it cannot be read at all, which is told with its pages.
-pub(super) fn open<'a>(
-    target: &'a Target,
-    report: &Report<'_>,
-    coverage: &mut Coverage,
-) -> Option<ToastIndex<'a>> {
-    let pages = ForkPages { fork: &target.fork, spare: RefCell::default() };
-    let index = match Index::open(pages, KeyWidth::Oid) {
-        Ok(index) => index,
-        // An index of zeros has no metapage either, and is told as such.
-        Err(_) => return None,
-    };
+/// Holds an index to its own rules, and says whether it keeps to them. One that cannot be read at all is
+/// told with its pages.
+pub(super) fn is_sound(target: &Target, report: &Report<'_>, coverage: &mut Coverage) -> bool {
+    // An index of zeros has no metapage either, and is told as such.
+    let Some(index) = open(target) else { return false };
     let mut is_sound = true;
     let checked = index.check_each(|error| {
         is_sound = false;
@@ -37,29 +30,50 @@ pub(super) fn open<'a>(
     });
     coverage.bytes +=
         u64::from(target.fork.block_count()) * target.fork.block_size().bytes() as u64;
-    (checked.is_ok() && is_sound).then_some(ToastIndex { target, index })
+    checked.is_ok() && is_sound
+}
+
+/// Compares the entries of an index that is sound, those with ids in a range, with the chunks that are
+/// there.
+pub(super) fn compare(
+    target: &Target,
+    heap: &RelationFork,
+    table: &ValueTable,
+    ids: Range<u64>,
+    report: &Report<'_>,
+) {
+    if let Some(index) = open(target) {
+        ToastIndex { target, index }.compare(heap, table, ids, report);
+    }
+}
+
+fn open(target: &Target) -> Option<Index<ForkPages<'_>>> {
+    let pages =
+        ForkPages { fork: &target.fork, spare: RefCell::default(), ahead: RefCell::default() };
+    Index::open(pages, KeyWidth::Oid).ok()
 }
 
 /// An index that is sound by itself.
-pub(super) struct ToastIndex<'a> {
+struct ToastIndex<'a> {
     target: &'a Target,
     index: Index<ForkPages<'a>>,
 }
 
 impl ToastIndex<'_> {
-    /// Compares the entries of a window of value ids with the chunks that are there.
-    pub(super) fn compare(
+    fn compare(
         &self,
         heap: &RelationFork,
         table: &ValueTable,
-        (start, end): (u64, u64),
+        ids: Range<u64>,
         report: &Report<'_>,
     ) {
         let mut heap =
             HeapPage { fork: heap, bytes: vec![0; heap.block_size().bytes()], block: None };
         let mut suspects = Vec::new();
-        let mut join = Join { runs: table.runs(), next: 0, group: 0..0, sums: Vec::new() };
-        let range = Key::new(Oid8::new(start), i32::MIN)..=Key::new(Oid8::new(end - 1), i32::MAX);
+        let runs = table.runs_of(ids.clone());
+        let mut join = Join { runs, next: 0, group: 0..0, sums: Vec::new() };
+        let range =
+            Key::new(Oid8::new(ids.start), i32::MIN)..=Key::new(Oid8::new(ids.end - 1), i32::MAX);
         let walked = self.index.visit(range, |key, tid| {
             if !join.take(key, tid, &mut suspects) && heap.leads_astray(key, tid) {
                 let kind = FindingKind::IndexEntryStray { chunk: key.chunk_seq, tid };
@@ -110,7 +124,7 @@ struct Join<'t> {
     /// The first run behind the value at hand.
     next: usize,
     /// The runs of the value at hand.
-    group: core::ops::Range<usize>,
+    group: Range<usize>,
     /// For each of them, how many entries led into it, and the sum over their places.
     sums: Vec<(u32, u32)>,
 }
@@ -217,6 +231,49 @@ struct ForkPages<'a> {
     fork: &'a RelationFork,
     /// Buffers that were used and can be again.
     spare: RefCell<Vec<Vec<u8>>>,
+    ahead: RefCell<ReadAhead>,
+}
+
+/// Blocks that were read before anybody asked for them. An index that was built at once has its leaves
+/// one behind the other.
+#[derive(Default)]
+struct ReadAhead {
+    buffer: Vec<u8>,
+    held: Range<u32>,
+    /// The block that would be next.
+    next: u32,
+}
+
+/// How many blocks are read at once when they are asked for in order.
+const AHEAD_BLOCKS: u32 = 16;
+
+impl ReadAhead {
+    fn read(
+        &mut self,
+        fork: &RelationFork,
+        block: BlockNumber,
+        target: &mut [u8],
+    ) -> Result<(), DatadirError> {
+        let number = block.get();
+        let is_in_order = number == self.next;
+        self.next = number.saturating_add(1);
+        if !self.held.contains(&number) {
+            let end = number.saturating_add(AHEAD_BLOCKS).min(fork.block_count());
+            if !is_in_order || end <= self.next {
+                return fork.read_block(block, target);
+            }
+            self.held = 0..0;
+            self.buffer.resize((end - number) as usize * target.len(), 0);
+            // What lies behind may be unreadable and nobody's business.
+            if fork.read_blocks(block, &mut self.buffer).is_err() {
+                return fork.read_block(block, target);
+            }
+            self.held = number..end;
+        }
+        let start = (number - self.held.start) as usize * target.len();
+        target.copy_from_slice(&self.buffer[start..start + target.len()]);
+        Ok(())
+    }
 }
 
 /// A block, in a buffer that goes back when it is no longer needed.
@@ -288,7 +345,8 @@ impl IndexPages for ForkPages<'_> {
         }
         let mut bytes = self.spare.borrow_mut().pop().unwrap_or_default();
         bytes.resize(self.fork.block_size().bytes(), 0);
-        self.fork.read_block(block, &mut bytes).map_err(BlockError::Read)?;
+        let mut ahead = self.ahead.borrow_mut();
+        ahead.read(self.fork, block, &mut bytes).map_err(BlockError::Read)?;
         Ok(Some(Block { bytes, home: &self.spare }))
     }
 
