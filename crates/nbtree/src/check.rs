@@ -16,6 +16,7 @@ use pgtoast_page::LineState;
 
 use crate::error::{IndexError, NbtreeError};
 use crate::index::{Index, Result, expect_level, unexpected};
+use crate::key::{KeyWidth, Layout, Oid8Layout, OidLayout};
 use crate::meta::Meta;
 use crate::node::{Node, Target};
 use crate::pages::IndexPages;
@@ -240,6 +241,13 @@ impl<P: IndexPages, R: FnMut(NbtreeError)> Check<'_, P, R> {
             (self.report)(NbtreeError::ItemOutside { block, item: 1 });
             return Ok(());
         }
+        if node.is_leaf()
+            && let Some(dead_entries) = self.plain_entries(node)
+        {
+            self.counts.entries += u64::from(node.data_count());
+            self.counts.dead_entries += dead_entries;
+            return self.ends(node, before);
+        }
         let mut places = Vec::with_capacity(node.count().into());
         for item in 1..=node.count() {
             if let Err(error) = self.item(node, item, &mut places) {
@@ -257,6 +265,22 @@ impl<P: IndexPages, R: FnMut(NbtreeError)> Check<'_, P, R> {
             self.counts.dead_entries += dead as u64;
         }
         self.order(node, before)
+    }
+
+    /// How many entries of a leaf are marked dead, if it is one of the usual leaves: entries of one tid
+    /// each, in the order of their keys, none upon another. Then its ends are all there is left to look
+    /// at.
+    fn plain_entries(&self, node: &Node<'_>) -> Option<u64> {
+        let mut taken = Granules([0; 64]);
+        if !node.is_rightmost() {
+            let mut places = Vec::new();
+            self.item(node, 1, &mut places).ok()?;
+            places.iter().all(|(start, end, _)| taken.take(*start, *end)).then_some(())?;
+        }
+        match self.index.width() {
+            KeyWidth::Oid => plain_entries::<OidLayout>(node, &mut taken),
+            KeyWidth::Oid8 => plain_entries::<Oid8Layout>(node, &mut taken),
+        }
     }
 
     /// One item by itself.
@@ -330,10 +354,9 @@ impl<P: IndexPages, R: FnMut(NbtreeError)> Check<'_, P, R> {
 
     /// The order of the items, within the page and from the one before.
     fn order(&mut self, node: &Node<'_>, before: Option<&Before>) -> Result<(), P> {
-        let (block, width) = (node.block().get(), self.index.width());
-        let first = node.first();
+        let block = node.block().get();
         // The first downlink has no key of its own.
-        let first_key = if node.is_leaf() { first } else { first + 1 };
+        let first_key = if node.is_leaf() { node.first() } else { node.first() + 1 };
         for item in first_key..node.count().max(first_key) {
             let (one, next) = (node.tuple(item)?, node.tuple(item + 1)?);
             if !is_below(self.index, one, next, node.is_leaf()) {
@@ -341,6 +364,13 @@ impl<P: IndexPages, R: FnMut(NbtreeError)> Check<'_, P, R> {
                 return Ok(());
             }
         }
+        self.ends(node, before)
+    }
+
+    /// The items at the ends of a page: below its high key, and above that of the page before.
+    fn ends(&mut self, node: &Node<'_>, before: Option<&Before>) -> Result<(), P> {
+        let block = node.block().get();
+        let first_key = if node.is_leaf() { node.first() } else { node.first() + 1 };
         if node.count() < first_key {
             return Ok(());
         }
@@ -348,6 +378,7 @@ impl<P: IndexPages, R: FnMut(NbtreeError)> Check<'_, P, R> {
             let last = node.tuple(node.count())?;
             let within = if node.is_leaf() {
                 let target = last_entry(self.index, last);
+                let width = self.index.width();
                 target.is_some_and(|target| node.is_beyond(width, target) == Ok(false))
             } else {
                 is_below(self.index, last, node.tuple(1)?, false)
@@ -373,6 +404,49 @@ impl<P: IndexPages, R: FnMut(NbtreeError)> Check<'_, P, R> {
             }
         }
         Ok(())
+    }
+}
+
+/// See [`Check::plain_entries`]; `taken` is where the high key lies.
+fn plain_entries<L: Layout>(node: &Node<'_>, taken: &mut Granules) -> Option<u64> {
+    let (mut before, mut dead) = (None, 0);
+    for item in node.first()..=node.count() {
+        let pointer = node.pointer(item)?;
+        let (start, end) = (pointer.offset(), pointer.offset() + pointer.len());
+        let is_placed = start.is_multiple_of(8)
+            && usize::from(start) >= node.tuple_space().start
+            && usize::from(end) <= node.tuple_space().end
+            && taken.take(start, end);
+        let tuple = node.tuple(item).ok()?;
+        let value = L::read(tuple.bytes())?;
+        let is_plain = tuple.is_plain() && tuple.bytes().len() == maxalign(L::KEY_END);
+        if !is_placed || !is_plain || before.is_some_and(|before| before >= value) {
+            return None;
+        }
+        match pointer.state() {
+            LineState::Normal => {}
+            LineState::Dead => dead += 1,
+            LineState::Redirect | LineState::Unused => return None,
+        }
+        before = Some(value);
+    }
+    Some(dead)
+}
+
+/// Which eight bytes of a page belong to an item, for pages of up to 32 KiB.
+struct Granules([u64; 64]);
+
+impl Granules {
+    /// Takes a range of bytes, from a multiple of eight on; false if some are taken or beyond.
+    #[inline]
+    fn take(&mut self, start: u16, end: u16) -> bool {
+        (start / 8..end.div_ceil(8)).all(|granule| {
+            let Some(word) = self.0.get_mut(usize::from(granule / 64)) else { return false };
+            let bit = 1 << (granule % 64);
+            let is_free = *word & bit == 0;
+            *word |= bit;
+            is_free
+        })
     }
 }
 

@@ -163,6 +163,21 @@ impl<'a> Node<'a> {
         self.pointer(item).is_some_and(|pointer| pointer.state() == LineState::Dead)
     }
 
+    /// Key and tid of an item of a leaf, and whether it is marked dead, if it is an entry of one tid as
+    /// most are.
+    #[inline]
+    pub(crate) fn plain_entry(
+        &self,
+        width: KeyWidth,
+        item: u16,
+    ) -> Option<(Key, ItemPointer, bool)> {
+        let pointer = self.pointer(item)?;
+        let start = usize::from(pointer.offset());
+        let bytes = self.bytes.get(start..start + usize::from(pointer.len()))?;
+        let tuple = IndexTuple::parse(bytes).filter(|tuple| tuple.is_plain())?;
+        Some((tuple.key(width)?, tuple.tid(), pointer.state() == LineState::Dead))
+    }
+
     /// The key of an item of a leaf.
     pub(crate) fn key(&self, width: KeyWidth, item: u16) -> Result<Key, NbtreeError> {
         let tuple = self.tuple(item)?;

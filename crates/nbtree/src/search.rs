@@ -138,6 +138,15 @@ impl<P: IndexPages> Index<P> {
             return Err(unexpected(node));
         }
         for item in first.max(node.first())..=node.count() {
+            if let Some((key, tid, is_dead)) = node.plain_entry(self.width(), item) {
+                if key > end {
+                    return Ok(None);
+                }
+                if (with_dead || !is_dead) && visit(key, tid).is_break() {
+                    return Ok(None);
+                }
+                continue;
+            }
             let key = node.key(self.width(), item)?;
             if key > end {
                 return Ok(None);

@@ -75,6 +75,12 @@ impl<'a> IndexTuple<'a> {
         ItemPointer::from_bytes([b0, b1, b2, b3, i0, i1])
     }
 
+    /// Whether it is an entry of one tid, as long as it says, and nothing else.
+    #[inline]
+    pub(crate) fn is_plain(self) -> bool {
+        usize::from(self.info()) == self.1.len()
+    }
+
     #[inline]
     pub(crate) fn is_pivot(self) -> bool {
         self.info() & ALT_TID != 0 && self.tid_item() & POSTING == 0
