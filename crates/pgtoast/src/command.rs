@@ -8,9 +8,12 @@ mod cluster;
 mod columns;
 mod extras;
 mod failure;
+mod free_space;
 mod get;
+mod ids;
 mod info;
 mod output;
+mod page;
 mod progress;
 mod size;
 mod tables;
@@ -93,6 +96,9 @@ fn execute(arguments: &Arguments, output: &mut Output) -> Result<Outcome, Failur
         Command::Columns(arguments) => columns::run(&context, arguments, output),
         Command::Values(arguments) => values::run(&context, arguments, output),
         Command::Get(arguments) => get::run(&context, arguments, output),
+        Command::Fsm(arguments) => free_space::run(&context, arguments, output),
+        Command::Page(arguments) => page::run(&context, arguments, output),
+        Command::Ids(arguments) => ids::run(&context, arguments, output),
         Command::Schema => extras::schema(output),
         Command::Completions(arguments) => extras::completions(arguments, output),
         Command::Man(arguments) => extras::man(arguments, output),

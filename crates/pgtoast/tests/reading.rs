@@ -171,6 +171,46 @@ fn columns_have_their_values_in_the_forms_that_they_were_given() {
 }
 
 #[test]
+fn the_free_space_map_is_compared_with_the_blocks() {
+    for major in MAJORS {
+        let fixture = Fixture::new(major);
+        // Vacuumed and never changed since, so its map is right.
+        let away = fixture.json(&["fsm", "check", "away", "--all"]);
+        let blocks = away["blocks"].as_array().unwrap();
+        assert!(blocks.len() > 1 && away["summary"]["equal"] == blocks.len(), "{away:#}");
+        assert!(blocks.iter().all(|one| one["recorded_bytes"] == one["actual_bytes"]));
+        assert!(blocks[0]["actual_bytes"].as_u64() > Some(3000), "half of it is left free");
+        assert_eq!(fixture.json(&["fsm", "check", "away"])["blocks"], Value::Array(vec![]));
+        let rebuild = fixture.json(&["fsm", "rebuild", "away", "--dry-run"]);
+        assert_eq!(rebuild["summary"]["rebuild"]["changed_pages"], 0, "{rebuild:#}");
+
+        // What the map of a block says is in its leaf; here block 0 is said to have nothing.
+        let map = fixture.file("away", false);
+        let map = map.with_file_name(format!("{}_fsm", map.file_name().unwrap().display()));
+        fixture.change(&map, |bytes| bytes[2 * 8192 + 28 + 4095] = 0);
+        let changed = fixture.json(&["fsm", "check", "away"]);
+        assert_eq!(changed["summary"]["too_low"], 1);
+        assert_eq!(changed["blocks"][0]["block"], 0);
+        let rebuild = fixture.json(&["fsm", "rebuild", "away", "--dry-run"]);
+        assert_eq!(rebuild["summary"]["rebuild"]["changed_pages"], 1);
+    }
+}
+
+#[test]
+fn ids_are_counted_with_those_that_are_dead() {
+    for major in MAJORS {
+        let fixture = Fixture::new(major);
+        let document = fixture.json(&["ids", "notes", "waiting"]);
+        let relations = document["relations"].as_array().unwrap();
+        assert_eq!(relations.len(), 1, "waiting has no values");
+        let notes = &relations[0];
+        assert!(notes["values"].as_u64() > Some(40), "undone and deleted ones too: {notes:#}");
+        assert!(notes["highest"].as_u64() < notes["counter"].as_u64());
+        assert_eq!(notes["taken_run"], 0);
+    }
+}
+
+#[test]
 fn a_line_of_the_log_leads_to_its_row() {
     for major in MAJORS {
         let fixture = Fixture::new(major);

@@ -28,6 +28,7 @@ fn a_command_line_that_makes_no_sense_ends_with_2() {
         &["get", "notes", "(0,1)", "plain", "--slice", "1"],
         &["get", "notes", "(0,1)", "plain", "--chars", "0:1"],
         &["values", "--log-line", "out of memory"],
+        &["fsm", "rebuild", "notes"],
     ] {
         fixture.run_in(arguments).code(2);
     }
@@ -59,9 +60,19 @@ fn help_tells_what_a_manual_page_would() {
     ] {
         assert!(help.text().contains(words), "{words}");
     }
-    for command in
-        ["info", "check", "tables", "columns", "values", "get", "schema", "completions", "man"]
-    {
+    for command in [
+        "info",
+        "check",
+        "tables",
+        "columns",
+        "values",
+        "get",
+        "ids",
+        "fsm",
+        "schema",
+        "completions",
+        "man",
+    ] {
         assert!(help.text().contains(command), "{command}");
         let own = Ran::of(pgtoast().args([command, "--help"])).code(0);
         let usage = format!("Usage: pgtoast {command}");

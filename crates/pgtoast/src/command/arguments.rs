@@ -136,6 +136,14 @@ pub(super) enum Command {
     Columns(TableArgument),
     Values(ValuesArguments),
     Get(GetArguments),
+    Page(PageArguments),
+    /// How full the space of value ids is, and how many taken ones are ahead of the counter
+    ///
+    /// New values take their ids from a counter of 32 bits that all databases share. Once it has gone round, a server
+    /// tries one id after the other until one is free in the table's TOAST relation. A long run of taken ids ahead of the
+    /// counter makes inserts slow.
+    Ids(TablesArguments),
+    Fsm(FsmArguments),
     /// Prints the JSON schema of what --json prints
     Schema,
     Completions(CompletionsArguments),
@@ -286,6 +294,86 @@ pub(super) enum Format {
     Escape,
     /// As text, for text, numbers and some other types; bytea as with hex
     Text,
+}
+
+/// One page: header, line pointers, tuples and their attributes; or what an index or a map keeps in it
+///
+/// Takes a table's name, or the path of a file. A file that lies in a data directory is described by its catalogs; one
+/// that was copied out of it, by --columns. What kind of index a page is of shows in its special space.
+///
+/// The exit status is 3 if something is wrong with the page's structure or checksum.
+#[derive(Clone, Debug, Args)]
+pub(super) struct PageArguments {
+    /// A file, or a table
+    #[arg(value_name = "FILE")]
+    pub(super) file: String,
+
+    /// The block, from 0; of a file, counted from its start
+    #[arg(value_name = "BLOCK")]
+    pub(super) block: u32,
+
+    /// The columns of the table, as in 'id int4, note text, scan bytea external'
+    ///
+    /// For each a name, a type and, if it is not the type's own, a storage; `dropped` as the last word of dropped ones.
+    /// Types of one's own are given by their attlen and attalign in the catalog: 'point3d type(24,d)'.
+    #[arg(long, value_name = "COLUMNS")]
+    pub(super) columns: Option<String>,
+
+    /// Which of the relation's files it is, or, of a table, which to take
+    #[arg(long, value_name = "FORK")]
+    pub(super) fork: Option<ForkArgument>,
+
+    /// The size of blocks, where no control file says it
+    #[arg(long, value_name = "SIZE")]
+    pub(super) block_size: Option<ByteCount>,
+}
+
+/// Which of a relation's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ForkArgument {
+    /// The relation itself
+    Main,
+    /// Its free space map
+    Fsm,
+    /// Its visibility map
+    Vm,
+    /// What a crash resets an unlogged relation to
+    Init,
+}
+
+/// What the free space map says of a table's blocks, and what the blocks say
+///
+/// Free space that the map does not know of is not used by inserts; space that it promises in vain costs them a visit.
+/// A map is a hint, so no difference is damage. Numbers of bytes are those of the extension pg_freespacemap.
+#[derive(Clone, Debug, Args)]
+pub(super) struct FsmArguments {
+    #[command(subcommand)]
+    pub(super) command: FsmCommand,
+}
+
+/// What to do with a free space map.
+#[derive(Clone, Debug, Subcommand)]
+pub(super) enum FsmCommand {
+    /// Lists the blocks of which the map is wrong
+    Check {
+        /// The table, or a TOAST relation
+        #[arg(value_name = "TABLE")]
+        table: String,
+
+        /// Lists all blocks
+        #[arg(long)]
+        all: bool,
+    },
+    /// Says what a map made anew would change
+    Rebuild {
+        /// The table, or a TOAST relation
+        #[arg(value_name = "TABLE")]
+        table: String,
+
+        /// Writes nothing, which is the only way there is
+        #[arg(long)]
+        dry_run: bool,
+    },
 }
 
 /// Prints completions for a shell

@@ -11,7 +11,7 @@ use super::info::percent;
 use super::output::{Output, print_table, table};
 use super::size::{ByteCount, Grouped};
 use super::values::report_problems;
-use crate::datadir::{Database, Relation, RelationKind};
+use crate::datadir::{DataDirectory, Database, Relation, RelationKind};
 use crate::report::tables::{HeapReport, TableReport};
 
 pub(super) fn run(
@@ -20,22 +20,7 @@ pub(super) fn run(
     output: &mut Output,
 ) -> Result<Outcome, Failure> {
     let directory = context.directory()?;
-    let chosen: Vec<(Database, Vec<Oid>)> = if arguments.tables.is_empty() {
-        let databases = context.databases(&directory)?;
-        let with_tables = databases.into_iter().map(|database| {
-            let oids = all_tables(&database, arguments.system).map(|one| one.oid).collect();
-            (database, oids)
-        });
-        with_tables.collect()
-    } else {
-        let mut chosen = Vec::new();
-        for name in &arguments.tables {
-            let named = context.table(&directory, name)?;
-            named.heap()?;
-            chosen.push((named.database, vec![named.oid]));
-        }
-        chosen
-    };
+    let chosen = chosen(context, &directory, arguments)?;
     let each =
         || chosen.iter().flat_map(|(database, oids)| oids.iter().map(move |oid| (database, *oid)));
     let relations =
@@ -76,6 +61,28 @@ pub(super) fn run(
         print(reports, output)?;
     }
     report_problems(problem_count, &problems, output)
+}
+
+/// The tables that were named, or all, by database.
+pub(super) fn chosen(
+    context: &Context,
+    directory: &DataDirectory,
+    arguments: &TablesArguments,
+) -> Result<Vec<(Database, Vec<Oid>)>, Failure> {
+    if arguments.tables.is_empty() {
+        let with_tables = context.databases(directory)?.into_iter().map(|database| {
+            let oids = all_tables(&database, arguments.system).map(|one| one.oid).collect();
+            (database, oids)
+        });
+        return Ok(with_tables.collect());
+    }
+    let mut chosen = Vec::new();
+    for name in &arguments.tables {
+        let named = context.table(directory, name)?;
+        named.heap()?;
+        chosen.push((named.database, vec![named.oid]));
+    }
+    Ok(chosen)
 }
 
 fn all_tables(database: &Database, with_system: bool) -> impl Iterator<Item = &Relation> {

@@ -4,7 +4,9 @@
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::{SCHEMA, SCHEMA_VERSION, check, columns, get, info, tables, values};
+use super::{
+    SCHEMA, SCHEMA_VERSION, check, columns, free_space, get, ids, info, page, tables, values,
+};
 
 /// Makes the schema of each command's document.
 struct Schemas {
@@ -57,6 +59,13 @@ fn generate() -> String {
         "content": { "type": ["string", "null"], "description": "The value; null for null." },
     });
     schemas.report::<get::ValueReport>("get", content);
+    for command in ["fsm check", "fsm rebuild"] {
+        schemas.list::<free_space::BlockSpace, free_space::FreeSpaceReport>(
+            command, "blocks", "summary",
+        );
+    }
+    schemas.report::<page::PageReport>("page", json!({}));
+    schemas.list::<ids::IdsReport, u64>("ids", "relations", "problem_count");
     let schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "What pgtoast prints with --json",

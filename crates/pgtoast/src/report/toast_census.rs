@@ -50,8 +50,8 @@ const VALUE_BYTES: usize = 96;
 const LEAST_VALUES: usize = 1024;
 
 impl ToastCensus {
-    /// The values from an id on, as many as there is memory for. Only chunks that no transaction has deleted
-    /// count: the others wait for vacuum.
+    /// The values from an id on, as many as there is memory for. Chunks that a transaction has deleted
+    /// do not count: they wait for vacuum.
     pub(crate) fn read(
         table: &Table,
         width: ValueIdWidth,
@@ -65,7 +65,8 @@ impl ToastCensus {
         let blocks = 0..table.fork().block_count();
         let _ = each_row(table, blocks, Versions::All, budget.progress, &mut |row| {
             let counted = row.and_then(|row| {
-                if status.vacuum_state(row.tuple.header())? == VacuumState::Live {
+                let state = status.vacuum_state(row.tuple.header())?;
+                if !matches!(state, VacuumState::Dead | VacuumState::RecentlyDead) {
                     let file = table.fork().place(row.tid.block).0;
                     let parsed = Chunk::parse(row.tuple.bytes(), width, Some(row.tid));
                     let parsed = parsed.map_err(|error| DatadirError::Chunk { file, error })?;
