@@ -14,6 +14,7 @@ mod page;
 mod page_program;
 mod pglz;
 mod pglz_differential;
+mod reorder;
 mod toast;
 mod toast_rows;
 mod toaster;
@@ -34,6 +35,7 @@ pub use pglz::{pglz_decompress, pglz_round_trip};
 pub use pglz_differential::{
     PglzDifferential, PglzReference, PglzTwin, pglz_against, pglz_against_twin,
 };
+pub use reorder::reorder_program;
 pub use toast::toast_assembly;
 pub use toast_rows::toast_rows;
 pub use toaster::toaster_decisions;
@@ -67,6 +69,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "pglz_against_c", body: pglz_against_twin },
     Target { name: "pglz_decompress", body: pglz_decompress },
     Target { name: "pglz_round_trip", body: pglz_round_trip },
+    Target { name: "reorder_program", body: reorder_program },
     Target { name: "toast_assembly", body: toast_assembly },
     Target { name: "toast_pointer", body: toast_pointer },
     Target { name: "toast_rows", body: toast_rows },
