@@ -2,7 +2,7 @@
 use core::fmt;
 
 use super::{Finding, FindingKind, Severity, Subject};
-use crate::RelationKind;
+use crate::{DataFile, Fork, RelationKind};
 
 /// What to do about a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,9 +39,36 @@ impl Cure {
                 "SELECT pg_truncate_visibility_map('{}'); -- extension pg_visibility",
                 qualified(subject).to_string().replace('\'', "''")
             )),
+            // What such a block holds may be right, and a server shows it when told to.
+            FindingKind::Checksum { .. } => Self::of_block(finding),
+            FindingKind::ChunkDistrusted { .. } => {
+                let (tid, column) = (finding.tid()?, Quoted(&finding.column.as_ref()?.name));
+                let table = qualified(subject);
+                keeps(format!(
+                    "SET ignore_checksum_failure = on; \
+                     SELECT {column} FROM {table} WHERE ctid = '{tid}'; -- is it right?"
+                ))
+            }
             _ if finding.severity() < Severity::Lost => None,
             _ => Self::of_lost(finding),
         }
+    }
+
+    /// For a block of a table whose checksum is wrong: its rows.
+    fn of_block(finding: &Finding) -> Option<Self> {
+        let subject = &*finding.subject;
+        let is_table = matches!(subject.kind, RelationKind::Table | RelationKind::MaterializedView);
+        let is_main = match finding.file {
+            DataFile::Relation(file) => file.fork == Fork::Main,
+            _ => false,
+        };
+        let (block, table) = (finding.block?.get(), qualified(subject));
+        let next = block.checked_add(1).filter(|_| is_table && is_main)?;
+        let sql = format!(
+            "SET ignore_checksum_failure = on; SELECT ctid, * FROM {table} \
+             WHERE ctid >= '({block},0)' AND ctid < '({next},0)'; -- are they right?"
+        );
+        Some(Self { sql, gives_up_data: false })
     }
 
     /// For a row that cannot be read, or a value of it.

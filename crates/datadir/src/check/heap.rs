@@ -12,6 +12,7 @@ use super::chains::{self, ItemFate};
 use super::columns_plan::{ColumnsPlan, Found};
 use super::deep::DeepQueue;
 use super::maps::{FreeSpace, VisibilityMap};
+use super::pages::PageFaults;
 use super::report::Report;
 use super::runs::{ChunkFault, ChunkSeen, RunCollector, ValueTable};
 use super::statuses::{Fate, Statuses};
@@ -39,6 +40,8 @@ pub(super) struct HeapCheck<'a, 'r> {
     /// How much there was to say.
     told: Cell<u64>,
     found: Vec<Found>,
+    /// Whether the checksum of the page at hand is wrong.
+    is_distrusted: bool,
     /// Whether the status of some transaction was told to be unknown: once is enough.
     status_told: bool,
 }
@@ -65,6 +68,7 @@ impl<'a, 'r> HeapCheck<'a, 'r> {
             known: None,
             told: Cell::new(0),
             found: Vec::new(),
+            is_distrusted: false,
             status_told: false,
         }
     }
@@ -93,15 +97,17 @@ pub(super) struct Values<'a, 'r> {
 }
 
 impl HeapCheck<'_, '_> {
-    /// Judges a page; `bad_items` are known to lead nowhere.
+    /// Judges a page of which `faults` are known.
     pub(super) fn page(
         &mut self,
         block: BlockNumber,
         page: Page<'_>,
-        bad_items: &[u16],
+        faults: PageFaults<'_>,
         coverage: &mut Coverage,
     ) {
+        let bad_items = faults.items;
         self.broken += bad_items.len() as u64;
+        self.is_distrusted = faults.is_distrusted;
         let promise = self.promise(block, page);
         if self.is_first_pass
             && let Some(map) = self.free_space
@@ -542,13 +548,14 @@ impl HeapCheck<'_, '_> {
         if !is_read {
             return;
         }
-        let Some(chunk) = parse_chunk(tid, tuple, fate) else {
+        let Some(mut chunk) = parse_chunk(tid, tuple, fate) else {
             if fate.inserted != Fate::Undone {
                 self.broken_chunk(tid, tuple);
             }
             return;
         };
         if let Rows::Chunks(collector) = &mut self.rows {
+            chunk.is_distrusted = self.is_distrusted;
             collector.take(&chunk);
         }
     }
@@ -709,6 +716,7 @@ fn parse_chunk(
         tid,
         is_live: inserted == Fate::Committed && ended == Fate::Undone,
         is_deleted: ended == Fate::Committed,
+        is_distrusted: false,
         fault,
     })
 }

@@ -30,6 +30,9 @@ pub enum FindingKind {
     /// Chunks are deleted, by a transaction that committed, while the row that needs them lives: the
     /// next vacuum removes them.
     ChunkDeleted,
+    /// The chunk is there, in block `block` of the TOAST relation, whose checksum is wrong: nobody
+    /// knows whether what it holds is what was stored.
+    ChunkDistrusted { chunk: u32, block: u32 },
     /// The chunk's data is null.
     ChunkNullData { chunk: u32 },
     /// A chunk has no number.
@@ -201,6 +204,7 @@ impl FindingKind {
             Self::ChunkAgain { .. } => "chunk-again",
             Self::ChunkBeyond { .. } => "chunk-beyond",
             Self::ChunkDeleted => "chunk-deleted",
+            Self::ChunkDistrusted { .. } => "chunk-distrusted",
             Self::ChunkNullData { .. } => "chunk-null-data",
             Self::ChunkNullSequence => "chunk-null-sequence",
             Self::ChunkSize { .. } => "chunk-size",
@@ -297,6 +301,9 @@ impl fmt::Display for FindingKind {
                 write!(f, "chunk {found} is behind the last one, {last}")
             }
             Self::ChunkDeleted => f.write_str("chunks of a living row are deleted"),
+            Self::ChunkDistrusted { chunk, block } => {
+                write!(f, "chunk {chunk} lies in TOAST block {block}, whose checksum is wrong")
+            }
             Self::ChunkNullData { chunk } => write!(f, "the data of chunk {chunk} is null"),
             Self::ChunkNullSequence => f.write_str("a chunk has no number"),
             Self::ChunkSize { chunk, found, expected } => {

@@ -3,6 +3,7 @@ use pgtoast_base::{BlockNumber, BlockSize};
 use pgtoast_fsm::{Category, FreeSpaceMap, Geometry, VecPages};
 use pgtoast_page::{Page, PageHeader, VisibilityAddress, VisibilityBits};
 
+use super::pages::PageFaults;
 use super::report::Report;
 use super::target::Target;
 use super::{Coverage, FindingKind, Readable, SkipReason, pages};
@@ -32,18 +33,15 @@ impl MapFork {
             report.skip(Some(&target.subject), reason);
         }
         let mut bytes = vec![0; if keeps { map_bytes } else { 0 }];
-        let before = coverage.bad_checksums;
-        let mut last_bad = before;
-        let take = |block: BlockNumber, page: Page<'_>, _: &[u16], coverage: &mut Coverage| {
-            let is_bad = coverage.bad_checksums != last_bad;
-            last_bad = coverage.bad_checksums;
-            let start = block.get() as usize * page.bytes().len();
-            if let Some(place) = bytes.get_mut(start..start + page.bytes().len())
-                && !is_bad
-            {
-                place.copy_from_slice(page.bytes());
-            }
-        };
+        let take =
+            |block: BlockNumber, page: Page<'_>, faults: PageFaults<'_>, _: &mut Coverage| {
+                let start = block.get() as usize * page.bytes().len();
+                if let Some(place) = bytes.get_mut(start..start + page.bytes().len())
+                    && !faults.is_distrusted
+                {
+                    place.copy_from_slice(page.bytes());
+                }
+            };
         let all = core::iter::once(0..block_count);
         pages::each_page(target, all, buffer, report, coverage, take);
         keeps.then_some(Self { bytes, block_size })

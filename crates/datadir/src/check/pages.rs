@@ -9,8 +9,17 @@ use super::target::Target;
 use super::{Coverage, FindingKind, Readable};
 use crate::Blocks;
 
+/// What was told of a page that goes to a visitor all the same.
+#[derive(Clone, Copy, Default)]
+pub(super) struct PageFaults<'a> {
+    /// Items that do not bear looking at.
+    pub(super) items: &'a [u16],
+    /// Whether the checksum is wrong.
+    pub(super) is_distrusted: bool,
+}
+
 /// Reads ranges of blocks and tells what is wrong with their pages. Those whose header leads to items
-/// go to `visit`, together with the items that do not bear looking at. Returns how many blocks there are
+/// go to `visit`, together with what was told. Returns how many blocks there are
 /// whose items nobody can look at.
 pub(super) fn each_page(
     target: &Target,
@@ -18,7 +27,7 @@ pub(super) fn each_page(
     buffer: &mut Vec<u8>,
     report: &Report<'_>,
     coverage: &mut Coverage,
-    mut visit: impl FnMut(BlockNumber, Page<'_>, &[u16], &mut Coverage),
+    mut visit: impl FnMut(BlockNumber, Page<'_>, PageFaults<'_>, &mut Coverage),
 ) -> u64 {
     let mut checker = PageChecker {
         target,
@@ -60,7 +69,7 @@ impl PageChecker<'_, '_> {
         &mut self,
         blocks: &mut Blocks<'_>,
         coverage: &mut Coverage,
-        visit: &mut impl FnMut(BlockNumber, Page<'_>, &[u16], &mut Coverage),
+        visit: &mut impl FnMut(BlockNumber, Page<'_>, PageFaults<'_>, &mut Coverage),
     ) -> u64 {
         let (target, report) = (self.target, self.report);
         let block_bytes = target.fork.block_size().bytes() as u64;
@@ -86,7 +95,7 @@ impl PageChecker<'_, '_> {
             };
             let Ok(page) = Page::new(bytes, target.fork.block_size()) else { continue };
             if self.is_sound(block, page, coverage) {
-                visit(block, page, &[], coverage);
+                visit(block, page, PageFaults::default(), coverage);
             } else {
                 closed += u64::from(!self.look_closer(block, page, coverage, visit));
             }
@@ -122,7 +131,7 @@ impl PageChecker<'_, '_> {
         block: BlockNumber,
         page: Page<'_>,
         coverage: &mut Coverage,
-        visit: &mut impl FnMut(BlockNumber, Page<'_>, &[u16], &mut Coverage),
+        visit: &mut impl FnMut(BlockNumber, Page<'_>, PageFaults<'_>, &mut Coverage),
     ) -> bool {
         if page.is_zero() {
             coverage.zero_blocks += 1;
@@ -138,9 +147,12 @@ impl PageChecker<'_, '_> {
         } else {
             page
         };
+        let bad_before = coverage.bad_checksums;
         let is_open = self.tell(block, page, coverage);
         if is_open {
-            visit(block, page, &self.bad_items, coverage);
+            let is_distrusted = coverage.bad_checksums != bad_before;
+            let faults = PageFaults { items: &self.bad_items, is_distrusted };
+            visit(block, page, faults, coverage);
         }
         self.again = again;
         is_open

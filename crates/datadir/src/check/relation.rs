@@ -10,6 +10,7 @@ use super::columns_plan::ColumnsPlan;
 use super::deep::DeepQueue;
 use super::heap::{HeapCheck, Rows, Values};
 use super::maps::{FreeSpace, MapFork, VisibilityMap};
+use super::pages::PageFaults;
 use super::pieces::Pieces;
 use super::report::Report;
 use super::runs::{Run, RunCollector, ValueTable};
@@ -353,8 +354,8 @@ impl HeapCheck<'_, '_> {
     fn run(&mut self, pieces: &Pieces, buffer: &mut Vec<u8>, coverage: &mut Coverage) {
         let (target, report) = (self.target, self.report);
         if self.is_first_pass {
-            let visit = |block, page: Page<'_>, bad: &[u16], coverage: &mut Coverage| {
-                self.page(block, page, bad, coverage);
+            let visit = |block, page: Page<'_>, faults: PageFaults<'_>, coverage: &mut Coverage| {
+                self.page(block, page, faults, coverage);
             };
             self.broken += pages::each_page(target, pieces, buffer, report, coverage, visit);
             return;
@@ -366,11 +367,22 @@ impl HeapCheck<'_, '_> {
                 coverage.bytes += bytes.len() as u64;
                 let Ok(page) = Page::parse(bytes, target.fork.block_size()) else { continue };
                 if !page.is_new() {
-                    self.page(block, page, &[], coverage);
+                    let is_distrusted = self.distrusts(block, page);
+                    let faults = PageFaults { is_distrusted, ..PageFaults::default() };
+                    self.page(block, page, faults, coverage);
                 }
             }
             *buffer = blocks.into_buffer();
         }
+    }
+}
+
+impl HeapCheck<'_, '_> {
+    /// Whether a page that an earlier pass has told about lies with its checksum about chunks.
+    fn distrusts(&self, block: BlockNumber, page: Page<'_>) -> bool {
+        matches!(self.rows, Rows::Chunks(_))
+            && self.target.has_checksums
+            && page.verify_checksum(block).is_err()
     }
 }
 

@@ -52,7 +52,9 @@ const DELETED: u32 = 1 << 30;
 /// What is wrong with the one chunk there is; two bits.
 const FAULT_SHIFT: u32 = 28;
 const FAULT_MASK: u32 = 3 << FAULT_SHIFT;
-const COUNT_MASK: u32 = (1 << FAULT_SHIFT) - 1;
+/// They lie in blocks whose checksums are wrong.
+const DISTRUSTED: u32 = 1 << 27;
+const COUNT_MASK: u32 = DISTRUSTED - 1;
 
 /// What can be wrong with a chunk by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +75,8 @@ pub(super) struct ChunkSeen {
     pub(super) tid: ItemPointer,
     pub(super) is_live: bool,
     pub(super) is_deleted: bool,
+    /// Whether the checksum of its block is wrong.
+    pub(super) is_distrusted: bool,
     pub(super) fault: Option<ChunkFault>,
 }
 
@@ -84,6 +88,9 @@ impl Run {
         }
         if chunk.is_deleted {
             flags |= DELETED;
+        }
+        if chunk.is_distrusted {
+            flags |= DISTRUSTED;
         }
         Self {
             value_id: chunk.value_id,
@@ -107,6 +114,10 @@ impl Run {
 
     const fn is_deleted(&self) -> bool {
         self.count_flags & DELETED != 0
+    }
+
+    const fn is_distrusted(&self) -> bool {
+        self.count_flags & DISTRUSTED != 0
     }
 
     const fn fault(&self) -> Option<ChunkFault> {
@@ -347,6 +358,10 @@ impl ValueTable {
         {
             return verdict(FindingKind::CompressionWord { found: first.head, expected }, 0);
         }
+        if let Some(run) = runs.iter().find(|run| run.is_distrusted()) {
+            let kind = FindingKind::ChunkDistrusted { chunk: run.first, block: run.block };
+            return verdict(kind, run.first);
+        }
         let is_deleted = runs.iter().any(Run::is_deleted);
         is_deleted.then_some(Verdict { kind: FindingKind::ChunkDeleted, readable: Readable::All })
     }
@@ -415,6 +430,7 @@ mod tests {
             tid,
             is_live: true,
             is_deleted: false,
+            is_distrusted: false,
             fault: None,
         }
     }
@@ -490,6 +506,17 @@ mod tests {
         ] {
             assert_eq!(judge(chunks, 23), Some(expected), "{chunks:?}");
         }
+    }
+
+    #[test]
+    fn a_whole_value_with_a_chunk_that_nobody_vouches_for_is_not_whole() {
+        let distrusted = ChunkSeen { is_distrusted: true, ..chunk(7, 1, 10) };
+        let (first, last) = (chunk(7, 0, 10), chunk(7, 2, 3));
+        let expected = FindingKind::ChunkDistrusted { chunk: 1, block: 0 };
+        assert_eq!(judge(&[first, distrusted, last], 23), Some(expected));
+        // What is missing is worse.
+        let expected = FindingKind::ValueEnded { next: 2, count: 3 };
+        assert_eq!(judge(&[first, distrusted], 23), Some(expected));
     }
 
     #[test]

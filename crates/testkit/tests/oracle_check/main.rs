@@ -3,5 +3,6 @@
 mod churn;
 mod clean;
 mod damage;
+mod large;
 #[path = "../oracle_datadir/scenario.rs"]
 mod scenario;

@@ -1,8 +1,8 @@
 //! Every damage: what is done, and what exactly is found.
 use anyhow::{Context as _, Result};
-use pgtoast_base::OffsetNumber;
+use pgtoast_base::{BlockSize, OffsetNumber};
 use pgtoast_datadir::Fork;
-use pgtoast_page::{Infomask, Infomask2, LinePointer};
+use pgtoast_page::{Infomask, Infomask2, LinePointer, Page};
 
 use super::wound::{Wound, flags, put};
 
@@ -612,9 +612,70 @@ pub(crate) const ALL: &[Damage] = &[
         "byte changed in a chunk",
         "",
         |w| w.chunk(3, "body", 1, |tuple| tuple[500] ^= 1),
-        &["*: checksum"],
+        &[
+            "toast block 1: checksum",
+            "row 2 body: chunk-distrusted",
+            "row 3 body: chunk-distrusted",
+        ],
     )),
     open(hidden("checksum 0", "", |w| w.header(8, 0), &["block 0: checksum"])),
+    open(hidden(
+        "torn page: an old half before a new one",
+        "",
+        |w| {
+            w.block(w.table.main, 0, |page| {
+                // As it was when it had ten rows.
+                let old = Page::new(page, BlockSize::KIB_8)?;
+                let tenth = old.line_pointer(OffsetNumber::new(10)).context("no tenth row")?;
+                let (lower, upper) = (24 + 10 * 4, tenth.offset());
+                page[12..14].copy_from_slice(&u16::to_le_bytes(lower));
+                page[14..16].copy_from_slice(&upper.to_le_bytes());
+                page[lower.into()..4096].fill(0);
+                Ok(())
+            })
+        },
+        &["block 0: checksum"],
+    )),
+    open(hidden(
+        "torn page: a sector that was never written",
+        "",
+        |w| {
+            w.block(w.table.main, 0, |page| {
+                page[7680..].fill(0);
+                Ok(())
+            })
+        },
+        &[
+            "block 0: checksum, torn at 7680",
+            "row 1: data-start",
+            "row 2: data-start",
+            "row 3: data-start",
+            "row 4: data-start",
+            "row 5: data-start",
+            "row 6: data-start",
+            "row 7: data-start",
+            "row 8: data-start",
+            "row 9: data-start",
+            "row 10 note: decompress",
+        ],
+    )),
+    open(hidden(
+        "torn page: half of the chunks were never written",
+        "",
+        |w| {
+            w.block(w.toast()?, 0, |page| {
+                page[4096..].fill(0);
+                Ok(())
+            })
+        },
+        &[
+            "toast block 0: checksum, torn at 4096",
+            "toast row 1 body chunk 0: data-start",
+            "toast row 1 body chunk 1: data-start",
+            "row 1 body: value-gap",
+            "row 2 body: chunk-distrusted",
+        ],
+    )),
     hidden(
         "page that ends before it starts",
         "",
@@ -646,7 +707,13 @@ pub(crate) const ALL: &[Damage] = &[
             })?;
             Ok(())
         },
-        &["toast block 0: checksum", "toast block 1: checksum"],
+        &[
+            "toast block 0: checksum",
+            "toast block 1: checksum",
+            "row 1 body: chunk-distrusted",
+            "row 2 body: chunk-distrusted",
+            "row 3 body: chunk-distrusted",
+        ],
     )),
     // Files.
     hidden(
@@ -670,7 +737,7 @@ pub(crate) const ALL: &[Damage] = &[
         },
         &[
             "toast file: file-fragment",
-            "toast block 0: checksum",
+            "toast block 0: checksum, torn at 4096",
             "toast block 1: bytes-shifted",
             "*: item-misaligned",
             "*: value-gap",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use pgtoast_base::{BlockNumber, BlockSize, ItemPointer, OffsetNumber, Oid8};
-use pgtoast_datadir::check::Finding;
+use pgtoast_datadir::check::{Finding, FindingKind};
 use pgtoast_datadir::{
     ControlFile, DataFile, Database, Fork, OverlaySource, Relation, RelationFile, RelationKind,
     Source,
@@ -127,7 +127,11 @@ impl Healthy {
             (None, None) => "file".to_owned(),
         };
         let column = finding.column.as_ref().map_or(String::new(), |one| format!(" {}", one.name));
-        format!("{relation}{place}{column}: {}", finding.kind.name())
+        let torn = match finding.kind {
+            FindingKind::Checksum { torn_at: Some(offset), .. } => format!(", torn at {offset}"),
+            _ => String::new(),
+        };
+        format!("{relation}{place}{column}: {}{torn}", finding.kind.name())
     }
 }
 
