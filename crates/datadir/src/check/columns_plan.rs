@@ -1,7 +1,6 @@
 //! What the walk over many tuples of one table needs to know of its columns.
 use std::sync::Arc;
 
-use pgtoast_base::Alignment;
 use pgtoast_page::{AttributeDescriptor, AttributeLen, HeapTuple, Infomask, TupleHeader};
 use pgtoast_varlena::{Kind, datum_len};
 
@@ -21,12 +20,20 @@ pub(super) struct ColumnsPlan<'a> {
     fixed_end: usize,
 }
 
-/// How to get over an attribute.
+/// How to get over an attribute: as few words as will do, for the walk is most of a check's work on narrow
+/// rows.
 #[derive(Clone, Copy, Debug)]
 struct Step {
-    len: AttributeLen,
-    alignment: Alignment,
+    /// The length of a value, or one of the two below.
+    len: u16,
+    /// What the alignment leaves of an offset.
+    mask: u16,
 }
+
+/// The value says how long it is.
+const VARLENA: u16 = 0;
+/// It ends with a zero byte. No fixed length is as long.
+const CSTRING: u16 = u16::MAX;
 
 /// An attribute that is compressed or out of line.
 #[derive(Clone, Copy, Debug)]
@@ -47,13 +54,8 @@ impl<'a> ColumnsPlan<'a> {
             .filter_map(|(index, column)| (column.len == AttributeLen::Varlena).then_some(index));
         let varlenas = varlenas.collect();
         let names = columns.iter().map(|column| column.name.as_str().into()).collect();
-        let step = |column: &AttributeDescriptor<'_>| Step {
-            len: column.len,
-            alignment: column.alignment,
-        };
-        let steps: Vec<_> = attributes.iter().map(step).collect();
-        let is_fixed = |step: &&Step| matches!(step.len, AttributeLen::Fixed(_));
-        let first = || steps.iter().take_while(is_fixed);
+        let steps: Vec<_> = attributes.iter().map(Step::of).collect();
+        let first = || steps.iter().take_while(|step| !matches!(step.len, VARLENA | CSTRING));
         let (fixed, fixed_end) = (first().count(), first().fold(0, |end, step| step.fixed(end)));
         Self { attributes, varlenas, names, steps, fixed, fixed_end }
     }
@@ -81,10 +83,14 @@ impl<'a> ColumnsPlan<'a> {
         }
         let (first, mut offset) =
             if natts >= self.fixed { (self.fixed, self.fixed_end) } else { (0, 0) };
-        for (index, step) in steps.iter().enumerate().skip(first) {
-            match step.over(index, data, start, offset, found) {
-                Some(end) => offset = end,
-                None => return false,
+        for (index, step) in steps.get(first..).unwrap_or_default().iter().enumerate() {
+            match step.over(data, offset) {
+                Over::Nothing(end) => offset = end,
+                Over::Found(place, len) => {
+                    offset = place + len;
+                    found.push(Found::new(first + index, start + place, len));
+                }
+                Over::Broken => return false,
             }
         }
         offset <= data.len()
@@ -111,52 +117,93 @@ fn walk_nulls(
         if is_null {
             continue;
         }
-        match step.over(index, data, start, offset, found) {
-            Some(end) => offset = end,
-            None => return false,
+        match step.over(data, offset) {
+            Over::Nothing(end) => offset = end,
+            Over::Found(place, len) => {
+                offset = place + len;
+                found.push(Found::new(index, start + place, len));
+            }
+            Over::Broken => return false,
         }
     }
     offset <= data.len()
 }
 
+impl Found {
+    /// The attribute with an index, from 0: there are at most 1664.
+    #[expect(clippy::cast_possible_truncation, reason = "a table has no more columns")]
+    const fn new(index: usize, offset: usize, len: usize) -> Self {
+        Self { number: index as u16 + 1, offset, len }
+    }
+}
+
+/// What is behind an attribute, or at it.
+enum Over {
+    /// It is one of those that are not looked at, and the next one comes behind this offset.
+    Nothing(usize),
+    /// It is compressed or out of line: where it is, and how long.
+    Found(usize, usize),
+    Broken,
+}
+
 impl Step {
+    fn of(column: &AttributeDescriptor<'_>) -> Self {
+        let len = match column.len {
+            AttributeLen::Fixed(len) => len,
+            AttributeLen::Varlena => VARLENA,
+            AttributeLen::CString => CSTRING,
+        };
+        #[expect(clippy::cast_possible_truncation, reason = "at most 7")]
+        let mask = column.alignment.bytes() as u16 - 1;
+        Self { len, mask }
+    }
+
+    #[inline]
+    fn align(self, offset: usize) -> usize {
+        let mask = usize::from(self.mask);
+        (offset + mask) & !mask
+    }
+
     /// Where an attribute of fixed length ends, if the one before ends at `offset`; that may be past
     /// the end of the tuple.
     #[inline]
     fn fixed(self, offset: usize) -> usize {
-        let AttributeLen::Fixed(len) = self.len else { return offset };
-        self.alignment.up(offset) + usize::from(len)
+        self.align(offset) + usize::from(self.len)
     }
 
-    /// Where the attribute ends in `data`, which lies `start` bytes into the tuple.
+    /// The attribute behind `offset` in `data`. Where one that is not looked at ends may be past the end
+    /// of the tuple.
     #[inline(always)]
-    fn over(
-        self,
-        index: usize,
-        data: &[u8],
-        start: usize,
-        offset: usize,
-        found: &mut Vec<Found>,
-    ) -> Option<usize> {
-        match self.len {
-            AttributeLen::Fixed(_) => Some(self.fixed(offset)),
-            AttributeLen::Varlena => {
-                // A byte that is not zero is no padding, wherever it lies.
-                let is_padding = *data.get(offset)? == 0;
-                let offset = if is_padding { self.alignment.up(offset) } else { offset };
-                let len = datum_len(data, offset).ok()?;
-                if matches!(Kind::of(*data.get(offset)?), Kind::Pointer | Kind::LongCompressed) {
-                    // There are at most 1664 columns.
-                    let number = u16::try_from(index + 1).ok()?;
-                    found.push(Found { number, offset: start + offset, len });
+    fn over(self, data: &[u8], offset: usize) -> Over {
+        if self.len == VARLENA {
+            match data.get(offset) {
+                // Short: by far the most common.
+                Some(first) if first & 1 == 1 && *first != 1 => {
+                    Over::Nothing(offset + usize::from(first >> 1))
                 }
-                Some(offset + len)
+                Some(first) => self.over_long(data, offset, *first),
+                None => Over::Broken,
             }
-            AttributeLen::CString => {
-                let offset = self.alignment.up(offset);
-                let rest = data.get(offset..)?;
-                Some(offset + rest.iter().position(|byte| *byte == 0)? + 1)
+        } else if self.len == CSTRING {
+            let offset = self.align(offset);
+            let rest = data.get(offset..).unwrap_or_default();
+            match rest.iter().position(|byte| *byte == 0) {
+                Some(len) => Over::Nothing(offset + len + 1),
+                None => Over::Broken,
             }
+        } else {
+            Over::Nothing(self.fixed(offset))
+        }
+    }
+
+    /// A varlena that begins with padding, a long header or a pointer's tag.
+    fn over_long(self, data: &[u8], offset: usize, first: u8) -> Over {
+        // A byte that is not zero is no padding, wherever it lies.
+        let offset = if first == 0 { self.align(offset) } else { offset };
+        let Ok(len) = datum_len(data, offset) else { return Over::Broken };
+        match data.get(offset).map(|first| Kind::of(*first)) {
+            Some(Kind::Pointer | Kind::LongCompressed) => Over::Found(offset, len),
+            _ => Over::Nothing(offset + len),
         }
     }
 }

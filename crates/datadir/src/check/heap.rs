@@ -118,6 +118,8 @@ impl HeapCheck<'_, '_> {
         self.fates.clear();
         self.fates.resize(page.item_count().into(), ItemFate::None);
         let mut tuples = 0;
+        // What is known of a header holds as long as pages promise the same.
+        let mut known = self.known.filter(|(signature, _)| signature.promise == promise);
         for (item, pointer) in page.items() {
             let state = pointer.state();
             if state != LineState::Normal {
@@ -134,7 +136,14 @@ impl HeapCheck<'_, '_> {
             let Some(tuple) = tuple_at(page, pointer) else { continue };
             tuples += 1;
             let tid = ItemPointer::new(block, item);
-            let Some(verdict) = self.verdict(tid, &tuple, promise) else { continue };
+            let verdict = match &known {
+                Some((signature, verdict)) if signature.is_of(&tuple) => *verdict,
+                _ => {
+                    let Some(verdict) = self.verdict(tid, &tuple, promise) else { continue };
+                    known = self.known.filter(|(signature, _)| signature.promise == promise);
+                    verdict
+                }
+            };
             has_chains |= verdict.may_be_chained;
             if let Some(fate) = item.index().and_then(|index| self.fates.get_mut(index)) {
                 *fate = ItemFate::Known(verdict.fate.inserted);
@@ -165,32 +174,25 @@ impl HeapCheck<'_, '_> {
         promise
     }
 
-    /// Judges the header of a tuple; `None` if it is too broken to say what became of it.
-    #[inline]
+    /// Judges the header of a tuple, and remembers what it says if there is nothing to say about it;
+    /// `None` if it is too broken to say what became of it.
     fn verdict(
         &mut self,
         tid: ItemPointer,
         tuple: &HeapTuple<'_>,
         promise: VisibilityBits,
     ) -> Option<Verdict> {
-        let signature = Signature::of(tuple, promise);
-        if let Some((known, verdict)) = &self.known
-            && signature.is_some_and(|signature| signature == *known)
-            && usize::from(tuple.header().hoff()) <= tuple.bytes().len()
-        {
-            return Some(*verdict);
-        }
         let told = self.told.get();
         let verdict = self.judge(tid, tuple, promise)?;
         if told == self.told.get()
-            && let Some(signature) = signature
+            && let Some(signature) = Signature::of(tuple, promise)
         {
             self.known = Some((signature, verdict));
         }
         Some(verdict)
     }
 
-    /// The same for a header that is not known yet.
+    /// The same, remembering nothing.
     fn judge(
         &mut self,
         tid: ItemPointer,
@@ -602,19 +604,28 @@ struct Signature {
 
 impl Signature {
     /// Of most tuples: the others have to be judged one by one.
-    #[inline]
     fn of(tuple: &HeapTuple<'_>, promise: VisibilityBits) -> Option<Self> {
-        let header: &[u8; 24] = tuple.bytes().first_chunk()?;
-        let word = |start: usize| {
-            let bytes = header.get(start..).and_then(<[u8]>::first_chunk);
-            bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
-        };
-        // Without the item number in front and whatever is behind.
-        let flags = word(16) & 0x00ff_ffff_ffff_0000;
+        let (xids, flags) = words(tuple.bytes().first_chunk()?);
         // The others name a transaction in another field, too.
         let is_usual = !tuple.header().infomask().intersects(Infomask::MOVED);
-        is_usual.then(|| Self { xids: word(0), flags, promise })
+        is_usual.then_some(Self { xids, flags, promise })
     }
+
+    /// Whether a tuple's header says the same, and its attributes begin within the tuple.
+    #[inline]
+    fn is_of(&self, tuple: &HeapTuple<'_>) -> bool {
+        let Some(header) = tuple.bytes().first_chunk() else { return false };
+        let is_within = usize::from(tuple.header().hoff()) <= tuple.bytes().len();
+        words(header) == (self.xids, self.flags) && is_within
+    }
+}
+
+/// xmin and xmax, and all flags with the start of the attributes: without the item number in front of them
+/// and whatever is behind.
+#[inline]
+fn words(header: &[u8; 24]) -> (u64, u64) {
+    let [xids, _, flags] = header.as_chunks().0 else { return (0, 0) };
+    (u64::from_le_bytes(*xids), u64::from_le_bytes(*flags) & 0x00ff_ffff_ffff_0000)
 }
 
 /// What a header says.

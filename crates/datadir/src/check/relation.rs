@@ -1,5 +1,5 @@
 //! A relation and all that belongs to it: the unit of a check.
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pgtoast_base::{BlockNumber, Oid};
@@ -13,7 +13,7 @@ use super::maps::{FreeSpace, MapFork, VisibilityMap};
 use super::pages::PageFaults;
 use super::pieces::Pieces;
 use super::report::Report;
-use super::runs::{Run, RunCollector, ValueTable};
+use super::runs::{Run, RunCollector, RunWindow, ValueTable};
 use super::statuses::{Bounds, Statuses};
 use super::target::Target;
 use super::toast_index;
@@ -213,8 +213,8 @@ impl ValuesCheck<'_, '_> {
         let (unit, toast) = (self.unit, self.toast);
         let chunk_bytes = self.chunk_bytes();
         // Half for runs while they are collected and half for them together.
-        let most_runs = unit.check.memory_bytes / 2 / size_of::<Run>() / self.threads;
-        let (start, end) = (window.start, AtomicU64::new(window.end));
+        let room = unit.check.memory_bytes / 2 / size_of::<Run>();
+        let runs_window = RunWindow::new(window.start, window.end, room);
         let (is_first, is_sound) = (window.is_first, AtomicBool::new(false));
         let index = Mutex::new(unit.index.as_ref().filter(|_| is_first));
         let pieces = toast.pieces(self.threads);
@@ -225,7 +225,7 @@ impl ValuesCheck<'_, '_> {
                 let sound = toast_index::is_sound(index, self.report, coverage);
                 is_sound.store(sound, Ordering::Relaxed);
             }
-            let rows = Rows::Chunks(RunCollector::new(start, &end, chunk_bytes, most_runs.max(64)));
+            let rows = Rows::Chunks(RunCollector::new(&runs_window, chunk_bytes));
             let plan = self.toast_plan.as_ref();
             let mut heap = unit.heap(toast, &self.toast_maps, plan, rows, self.report);
             heap.is_first_pass = is_first;
@@ -235,7 +235,7 @@ impl ValuesCheck<'_, '_> {
                 Rows::Plain { .. } | Rows::Values(_) => Vec::new(),
             }
         });
-        window.end = end.into_inner();
+        window.end = runs_window.end();
         (ValueTable::new(runs, window.end, chunk_bytes), is_sound.into_inner())
     }
 

@@ -9,7 +9,7 @@
 //! last. Most values are one run, so a relation's are few bytes a value; a value is whole if its runs, in
 //! order, leave no gap. What does not fit the memory is left for another pass, by value id.
 use core::ops::Range;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use pgtoast_base::{BlockNumber, ItemPointer, OffsetNumber, Oid, Oid8};
 use pgtoast_varlena::{CompressionInfo, ToastPointer};
@@ -163,20 +163,52 @@ impl Run {
     }
 }
 
+/// What the collectors of several threads have between them.
+#[derive(Debug)]
+pub(super) struct RunWindow {
+    /// The lowest value id.
+    start: u64,
+    /// The first id that is left for another pass.
+    end: AtomicU64,
+    /// How many more runs there is memory for.
+    room: AtomicUsize,
+}
+
+impl RunWindow {
+    pub(super) const fn new(start: u64, end: u64, room: usize) -> Self {
+        Self { start, end: AtomicU64::new(end), room: AtomicUsize::new(room) }
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.end.load(Ordering::Relaxed)
+    }
+
+    /// Takes some of the room; how much there was.
+    fn claim(&self) -> usize {
+        let take = |room: usize| Some(room.saturating_sub(ROOM_PIECE));
+        let before = self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        before.unwrap_or_default().min(ROOM_PIECE)
+    }
+}
+
+/// Threads take room for so many runs at once.
+const ROOM_PIECE: usize = 4096;
+/// And have room for so many whatever the memory.
+const LEAST_ROOM: usize = 64;
+
 /// Collects the runs of values whose ids lie in a window, and narrows the window when they are too
-/// many. One for each thread, with the window's end between them.
+/// many. One for each thread.
 #[derive(Debug)]
 pub(super) struct RunCollector<'a> {
     runs: Vec<Run>,
-    start: u64,
-    end: &'a AtomicU64,
+    window: &'a RunWindow,
     chunk_bytes: u16,
     most: usize,
 }
 
 impl<'a> RunCollector<'a> {
-    pub(super) const fn new(start: u64, end: &'a AtomicU64, chunk_bytes: u16, most: usize) -> Self {
-        Self { runs: Vec::new(), start, end, chunk_bytes, most }
+    pub(super) const fn new(window: &'a RunWindow, chunk_bytes: u16) -> Self {
+        Self { runs: Vec::new(), window, chunk_bytes, most: 0 }
     }
 
     #[inline]
@@ -191,23 +223,32 @@ impl<'a> RunCollector<'a> {
             return;
         }
         let id = u64::from(run.value_id);
-        if id < self.start || id >= self.end.load(Ordering::Relaxed) {
+        if id < self.window.start || id >= self.window.end() {
             return;
         }
         if self.runs.len() >= self.most {
-            self.narrow();
+            self.make_room();
         }
         self.runs.push(run);
     }
 
-    /// Lets go of about half of the ids.
     #[cold]
+    fn make_room(&mut self) {
+        let more = self.window.claim().max(LEAST_ROOM.saturating_sub(self.most));
+        if more > 0 {
+            self.most += more;
+        } else {
+            self.narrow();
+        }
+    }
+
+    /// Lets go of about half of the ids.
     fn narrow(&mut self) {
         let middle = self.runs.len() / 2;
         let (_, median, _) = self.runs.select_nth_unstable_by_key(middle, |run| run.value_id);
         // At least one id has to stay, or no pass would come to an end.
-        let end = u64::from(median.value_id).max(self.start + 1);
-        let end = self.end.fetch_min(end, Ordering::Relaxed).min(end);
+        let end = u64::from(median.value_id).max(self.window.start + 1);
+        let end = self.window.end.fetch_min(end, Ordering::Relaxed).min(end);
         self.runs.retain(|run| u64::from(run.value_id) < end);
         if self.runs.len() * 4 > self.most * 3 {
             // All of one value, or nearly: its chunks are in the file, so this ends.
@@ -443,8 +484,8 @@ mod tests {
 
     /// Chunks of at most ten bytes.
     fn table(chunks: &[ChunkSeen]) -> ValueTable {
-        let end = AtomicU64::new(u64::MAX);
-        let mut collector = RunCollector::new(0, &end, 10, 1000);
+        let window = RunWindow::new(0, u64::MAX, 1000);
+        let mut collector = RunCollector::new(&window, 10);
         chunks.iter().for_each(|chunk| collector.take(chunk));
         ValueTable::new(vec![collector.into_runs()], u64::MAX, 10)
     }
@@ -524,10 +565,10 @@ mod tests {
         let chunks: Vec<_> = (1..=1000_u32).rev().map(|id| chunk(id * 3, 0, 5)).collect();
         let (mut start, mut seen, mut passes) = (0, Vec::new(), 0);
         while start <= u64::from(u32::MAX) {
-            let end = AtomicU64::new(1 << 32);
-            let mut collector = RunCollector::new(start, &end, 10, 64);
+            let window = RunWindow::new(start, 1 << 32, 64);
+            let mut collector = RunCollector::new(&window, 10);
             chunks.iter().for_each(|chunk| collector.take(chunk));
-            let end = end.load(Ordering::Relaxed);
+            let end = window.end();
             let table = ValueTable::new(vec![collector.into_runs()], end, 10);
             seen.extend(table.orphans().map(|orphan| orphan.value_id.get()));
             (start, passes) = (end, passes + 1);
