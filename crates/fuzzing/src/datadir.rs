@@ -6,7 +6,7 @@ use pgtoast_base::{BlockNumber, BlockSize, ItemPointer, Oid};
 use pgtoast_datadir::check::{Check, Finding};
 use pgtoast_datadir::{
     ControlFile, DataDirectory, DataFile, Database, Folder, Fork, OverlaySource, Relation,
-    RelationFile, RelationMap, Slru, Table,
+    RelationFile, RelationKind, RelationMap, Slru, Table,
 };
 use pgtoast_page::{Page, TupleDescriptor, Value, set_checksum};
 use pgtoast_testkit::fixtures;
@@ -14,8 +14,8 @@ use pgtoast_testkit::fixtures;
 use crate::input::Input;
 
 /// A data directory with any damage opens or is refused, lists what is left, and reads to its end. As
-/// long as the damage leaves checksums wrong, no value reads as another one than it was, and a check
-/// finds something where a table was changed.
+/// long as the damage leaves checksums wrong or takes something away, no value reads as another one than
+/// it was, and where only tables were changed, a check names every row that has lost one.
 ///
 /// The first byte chooses the server that wrote the directory. Operations of ten bytes follow: what to
 /// do, to which file, where, and with what.
@@ -32,14 +32,24 @@ pub fn datadir_mutated(data: &[u8]) {
     }
     let is_plain = damage.is_plain && damage.is_seen_by_checksums();
     let is_about_tables = is_plain && damage.is_about_tables();
-    let Ok(directory) = DataDirectory::from_source(Arc::new(damage.source)) else { return };
+    let source = Arc::new(damage.source);
+    let Ok(directory) = DataDirectory::from_source(source.clone()) else { return };
+    let mut whole = BTreeSet::new();
     read_everything(&directory, &mut |key, value| {
         if is_plain {
             assert_eq!(ground.values.get(&key).map(Vec::as_slice), Some(value), "{key:?}");
+            whole.insert(key);
         }
     });
-    let findings = check(&directory);
-    assert!(!is_about_tables || findings > 0, "nothing found");
+    let named = check(&directory);
+    if is_about_tables {
+        let lost = ground.living.iter().filter(|key| !whole.contains(key));
+        for (relation, tid, column) in lost.filter(|key| ground.is_there(&source, key)) {
+            let toast = ground.toasts.get(relation).copied();
+            let is_named = named.iter().any(|finding| finding.is_about(*relation, *tid, toast));
+            assert!(is_named, "{relation} {tid} column {column} is lost, and nobody says so");
+        }
+    }
 }
 
 /// A value's relation, row and column.
@@ -52,6 +62,43 @@ struct Ground {
     /// Those of tables and TOAST relations.
     tables: BTreeSet<DataFile>,
     values: HashMap<Key, Vec<u8>>,
+    /// The values among them of rows that a new session would see.
+    living: Vec<Key>,
+    /// The main fork of each table.
+    mains: HashMap<Oid, DataFile>,
+    /// The TOAST relation of each table that has one.
+    toasts: HashMap<Oid, Oid>,
+}
+
+impl Ground {
+    /// Whether the block of a row is one that may be missed: where it is gone or empty, nobody can know
+    /// that there was one.
+    fn is_there(&self, source: &OverlaySource, (relation, tid, _): &Key) -> bool {
+        let mut files = source.files();
+        let bytes = self.mains.get(relation).and_then(|main| {
+            let (_, bytes) = files.find(|(file, _)| file == main)?;
+            bytes.chunks_exact(PAGE).nth(tid.block.get() as usize)
+        });
+        bytes.is_some_and(|bytes| bytes.iter().any(|byte| *byte != 0))
+    }
+}
+
+/// What a finding is about.
+struct Named {
+    relation: Oid,
+    block: Option<BlockNumber>,
+    tid: Option<ItemPointer>,
+}
+
+impl Named {
+    /// Whether it is about that row, or about its block, or about its table or TOAST relation as a whole.
+    fn is_about(&self, relation: Oid, tid: ItemPointer, toast: Option<Oid>) -> bool {
+        match (self.tid, self.block) {
+            (Some(named), _) => self.relation == relation && named == tid,
+            (None, Some(block)) => self.relation == relation && block == tid.block,
+            (None, None) => self.relation == relation || Some(self.relation) == toast,
+        }
+    }
 }
 
 fn ground(index: usize) -> &'static Ground {
@@ -69,36 +116,74 @@ fn ground(index: usize) -> &'static Ground {
             values.insert(key, value.to_vec());
         });
         assert!(values.len() > 300, "{}", values.len());
-        assert_eq!(check(&directory), 0, "findings in what a server left");
-        Ground { source, files, tables: tables(&directory), values }
+        assert_eq!(check(&directory).len(), 0, "findings in what a server left");
+        let mains = mains(&directory);
+        let rows = living_rows(&directory);
+        let living = values.keys().filter(|(oid, tid, _)| rows.contains(&(*oid, *tid))).copied();
+        let living: Vec<_> = living.collect();
+        assert!(living.len() > 200, "{}", living.len());
+        let tables = mains.values().copied().collect();
+        let toasts = toasts(&directory);
+        Ground { source, files, tables, values, living, mains, toasts }
     })
 }
 
 /// The main forks of what users made.
-fn tables(directory: &DataDirectory) -> BTreeSet<DataFile> {
+fn mains(directory: &DataDirectory) -> HashMap<Oid, DataFile> {
     let database = directory.database("postgres").ok().flatten().expect("a sound database");
     let made = database.relations().filter(|one| one.oid >= Oid::FIRST_NORMAL && one.is_heap());
-    let fork = |one| database.fork(one, Fork::Main).ok().flatten().map(|fork| fork.file());
+    let fork = |one: &Relation| {
+        let fork = database.fork(one, Fork::Main).ok().flatten()?;
+        Some((one.oid, fork.file()))
+    };
     made.filter_map(fork).collect()
 }
 
-/// How many findings there are about what users made.
-fn check(directory: &DataDirectory) -> usize {
-    let mut count = 0;
+fn toasts(directory: &DataDirectory) -> HashMap<Oid, Oid> {
+    let database = directory.database("postgres").ok().flatten().expect("a sound database");
+    let toast = |one: &Relation| Some((one.oid, database.toast_of(one)?.oid));
+    database.relations().filter_map(toast).collect()
+}
+
+/// The rows of tables that a new session would see. Those that somebody is about to delete are left out:
+/// what becomes of them is open.
+fn living_rows(directory: &DataDirectory) -> BTreeSet<(Oid, ItemPointer)> {
+    let database = directory.database("postgres").ok().flatten().expect("a sound database");
+    let mut rows = BTreeSet::new();
+    for relation in database.relations().filter(|one| one.oid >= Oid::FIRST_NORMAL) {
+        let is_table = relation.is_heap() && relation.kind != RelationKind::Toast;
+        let Some(table) = is_table.then(|| database.table(relation).ok()).flatten() else {
+            continue;
+        };
+        let mut visible = table.rows();
+        while let Some(row) = visible.next() {
+            rows.insert((relation.oid, row.expect("a sound row").tid));
+        }
+    }
+    rows
+}
+
+/// What there is to say about what users made.
+fn check(directory: &DataDirectory) -> Vec<Named> {
+    let mut named = Vec::new();
     for entry in directory.databases() {
         let Ok(database) = Database::open(directory, entry) else { continue };
         let made = database.relations().filter(|one| one.oid >= Oid::FIRST_NORMAL);
         let check = Check::new().with_threads(1).with_deep(true);
-        check.relations(&database, made, &mut |_: Finding| count += 1);
+        check.relations(&database, made, &mut |finding: Finding| {
+            let (relation, block, tid) = (finding.subject.oid, finding.block, finding.tid());
+            named.push(Named { relation, block, tid });
+        });
     }
-    count
+    named
 }
 
 /// What is done to a directory.
 struct Damage {
     source: OverlaySource,
     ground: &'static Ground,
-    /// Whether no checksum was made right again, and nothing moved.
+    /// Whether no checksum was made right again: things were changed, repeated at the end, or taken
+    /// away.
     is_plain: bool,
 }
 
@@ -109,7 +194,7 @@ impl Damage {
         let (offset, word) = (usize::from(u16::from_le_bytes([low, high])), word);
         let place = Place { block: usize::from(*block), item: usize::from(*item), offset };
         let kind = what % 16;
-        self.is_plain &= kind == 0;
+        self.is_plain &= matches!(kind, 0 | 6..=9);
         match kind {
             0 => self.edit(file, |bytes| place.flip(bytes, word[0])),
             1 => self.edit_page(file, &place, |page| put(page, place.offset % page.len(), &word)),
@@ -213,9 +298,10 @@ impl Damage {
     /// Whether something was changed, and all that was is a table or a TOAST relation.
     fn is_about_tables(&self) -> bool {
         let ground: HashMap<_, _> = self.ground.source.files().collect();
-        let is_changed = |(file, bytes): &(DataFile, &[u8])| ground.get(file) != Some(bytes);
-        let mut changed = self.source.files().filter(is_changed).peekable();
-        changed.peek().is_some() && changed.all(|(file, _)| self.ground.tables.contains(&file))
+        let now: HashMap<_, _> = self.source.files().collect();
+        let either = ground.keys().chain(now.keys());
+        let mut changed = either.filter(|file| ground.get(file) != now.get(file)).peekable();
+        changed.peek().is_some() && changed.all(|file| self.ground.tables.contains(file))
     }
 
     /// Whether every page of a relation that was changed has a checksum that says so. By chance one in
