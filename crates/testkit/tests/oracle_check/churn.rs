@@ -4,11 +4,18 @@ use pgtoast_testkit::{Rng, Server};
 
 /// Tables of several shapes.
 pub(crate) fn prepare(server: &Server) -> Result<()> {
-    server.client()?.batch_execute(
+    let mut client = server.client()?;
+    let path = server.socket_directory().join("elsewhere");
+    let path = path.display();
+    // The server makes the folder, so that it is its own.
+    client.batch_execute(&format!("COPY (SELECT 1) TO PROGRAM 'cat > /dev/null; mkdir {path}'"))?;
+    client.batch_execute(&format!("CREATE TABLESPACE elsewhere LOCATION '{path}'"))?;
+    client.batch_execute(
         "CREATE TABLE docs (id int4 PRIMARY KEY, n int4, body text, extra text);
          ALTER TABLE docs ALTER body SET STORAGE EXTERNAL;
          CREATE TABLE packed (id int4, body text, other jsonb) WITH (fillfactor = 60);
          CREATE UNLOGGED TABLE fleeting (id int4, body text);
+         CREATE TABLE away (id int4, body text) TABLESPACE elsewhere;
          CREATE TABLE narrow (id int4, n int4);
          CREATE INDEX ON narrow (n);",
     )?;
@@ -33,6 +40,8 @@ pub(crate) fn run(server: &Server, seed: u64, statements: u32, rewrites: Rewrite
                 scope.spawn(move || {
                     let mut rng = Rng::new(seed * 100 + session);
                     let mut client = server.client()?;
+                    // Prepared transactions keep their locks, and nobody ends them in time.
+                    client.batch_execute("SET lock_timeout = '100ms'")?;
                     for _ in 0..statements {
                         let sql = statement(&mut rng, rewrites);
                         // Sessions may be chosen to end a deadlock, and that is churn too.
@@ -57,7 +66,7 @@ fn statement(rng: &mut Rng, rewrites: Rewrites) -> String {
     let end = ["COMMIT", "COMMIT", "ROLLBACK"][rng.below(3)];
     let body =
         format!("(SELECT string_agg(md5((g * {id})::text), '') FROM generate_series(1, {size}) g)");
-    match rng.below(16) {
+    match rng.below(18) {
         0..4 => format!(
             "BEGIN; INSERT INTO docs SELECT g + {id} * 100, {id}, {body}, repeat('x', {size} * 9) \
              FROM generate_series(1, {some}) g ON CONFLICT (id) DO UPDATE SET body = excluded.body; {end}"
@@ -96,6 +105,25 @@ fn statement(rng: &mut Rng, rewrites: Rewrites) -> String {
                'packed'::regclass AND attname LIKE 'added%' AND NOT attisdropped LIMIT 1; IF c IS NOT NULL THEN \
                EXECUTE format('ALTER TABLE packed DROP COLUMN %I', c); END IF; END $$"
             .to_owned(),
+        15 => format!(
+            "BEGIN; INSERT INTO away SELECT g, {body} FROM generate_series(1, {some}) g; \
+             SAVEPOINT a; UPDATE away SET body = body || 'more' WHERE id % 3 = {id} % 3; {}; \
+             DELETE FROM away WHERE id % 5 = {id} % 5; {end}",
+            ["RELEASE a", "ROLLBACK TO a"][rng.below(2)]
+        ),
+        16 => {
+            // Some stay prepared when the server stops, where there may be any.
+            let name = format!("p{}", rng.below(4));
+            match rng.below(4) {
+                0 => format!("COMMIT PREPARED '{name}'"),
+                1 => format!("ROLLBACK PREPARED '{name}'"),
+                _ => format!(
+                    "BEGIN; INSERT INTO away SELECT g, {body} FROM generate_series(1, {some}) g; \
+                     SAVEPOINT a; INSERT INTO away VALUES (-{id}, {body}); RELEASE a; \
+                     DELETE FROM away WHERE id = {id} % 50; PREPARE TRANSACTION '{name}'"
+                ),
+            }
+        }
         _ => format!(
             "CREATE TABLE made_{id} AS SELECT g, {body} FROM generate_series(1, {some}) g; \
              BEGIN; TRUNCATE fleeting; {end}; DROP TABLE IF EXISTS made_{}",
