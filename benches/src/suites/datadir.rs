@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -30,6 +31,8 @@ const CHECK_FLOOR: f64 = 1.5;
 /// A check takes at most three times as long as reading.
 const READ_FLOOR: f64 = 1.0 / 3.0;
 const MOST_MEMORY: f64 = 256.0;
+/// In milliseconds.
+const MOST_OPENING: f64 = 300.0;
 const DAMAGED: usize = 40;
 
 /// The suite `datadir`.
@@ -42,33 +45,78 @@ impl Suite for DatadirSuite {
     }
 
     fn about(&self) -> &'static str {
-        "check of a whole cluster against pg_checksums and a plain read; 40 damaged rows among many"
+        "check of a whole cluster against pg_checksums and a plain read; 40 of 200 000 rows damaged"
     }
 
     fn run(&self, bench: &Bench) -> Result<Vec<Row>> {
-        bench.expect_steps(5);
+        bench.expect_steps(if bench.effort() == Effort::Full { 10 } else { 6 });
         bench.step("a server");
         let mut server = Server::start(&server::distribution_15()?, &ServerOptions::new())?;
         bench.step("fill");
-        fill(&server, bench.effort())?;
+        fill(&server, SMALL)?;
         server.stop()?;
+        let mut rows = Vec::new();
+        if bench.effort() == Effort::Full {
+            bench.step("a large cluster");
+            let path = large_cluster()?;
+            rows.extend(whole(bench, &server, &path, 4)?);
+        }
         let path = server.data_directory();
-        bench.step(CHECK);
-        let mut rows = compare(&server, &path, bench.share(2))?;
-        bench.step("memory");
-        rows.push(memory(&path)?);
+        rows.extend(whole(bench, &server, &path, 2)?);
         bench.step("damage");
         rows.extend(damaged(&path, bench.share(1))?);
         Ok(rows)
     }
 }
 
+/// All there is to measure of a healthy cluster, in its part of the time that is left.
+fn whole(bench: &Bench, server: &Server, path: &Path, part: usize) -> Result<Vec<Row>> {
+    let mut bytes = 0;
+    let files = files_of(path)?;
+    for file in &files {
+        bytes += fs::metadata(file)?.len();
+    }
+    let case = format!("cluster of {} MB", bytes / 1_000_000);
+    bench.step("open");
+    let mut rows = vec![opening(path, &case, bench.share(part * 4))?];
+    bench.step(CHECK);
+    rows.extend(compare(server, path, &files, bytes, &case, bench.share(part))?);
+    bench.step("memory");
+    rows.push(memory(path, &case)?);
+    Ok(rows)
+}
+
+/// How many rows tables have.
+#[derive(Clone, Copy)]
+struct Rows {
+    documents: u32,
+    narrow: u32,
+}
+
+const SMALL: Rows = Rows { documents: 200_000, narrow: 400_000 };
+const LARGE: Rows = Rows { documents: 1_200_000, narrow: 8_000_000 };
+
+/// A cluster of more than 4 GB, which is made once and kept below the target directory.
+fn large_cluster() -> Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    let target = program.ancestors().nth(2).unwrap_or(Path::new("target"));
+    let Rows { documents, narrow } = LARGE;
+    let kept = target.join("bench-clusters").join(format!("datadir-15-{documents}-{narrow}"));
+    if kept.join("PG_VERSION").exists() {
+        return Ok(kept);
+    }
+    let mut server = Server::start(&server::distribution_15()?, &ServerOptions::new())?;
+    fill(&server, LARGE)?;
+    server.stop()?;
+    fs::create_dir_all(kept.parent().context("a folder has a parent")?)?;
+    // `mv` copies where the two are on different file systems.
+    let moved = Command::new("mv").arg(server.data_directory()).arg(&kept).status()?;
+    ensure!(moved.success(), "the cluster could not be kept in {}", kept.display());
+    Ok(kept)
+}
+
 /// Tables of each sort: long values, their rows, narrow rows with an index.
-fn fill(server: &Server, effort: Effort) -> Result<()> {
-    let (documents, narrow) = match effort {
-        Effort::Quick => (40_000, 400_000),
-        Effort::Full => (1_200_000, 8_000_000),
-    };
+fn fill(server: &Server, Rows { documents, narrow }: Rows) -> Result<()> {
     let mut client = server.client()?;
     // One batch is one transaction: a table made in it needs no log.
     client.batch_execute(&format!(
@@ -91,12 +139,39 @@ fn fill(server: &Server, effort: Effort) -> Result<()> {
     Ok(())
 }
 
-fn compare(server: &Server, path: &Path, share: Duration) -> Result<Vec<Row>> {
-    let files = files_of(path)?;
-    let mut bytes = 0;
-    for file in &files {
-        bytes += fs::metadata(file)?.len();
-    }
+/// Opens the cluster and looks at what there is in it, as whoever asks for a summary does.
+fn opening(path: &Path, case: &str, share: Duration) -> Result<Row> {
+    let open = || {
+        let started = Instant::now();
+        let directory = DataDirectory::open(path)?;
+        let (mut blocks, mut toasted) = (0, 0);
+        for entry in directory.databases() {
+            let database = Database::open(&directory, entry)?;
+            for relation in database.relations().filter(|one| one.kind.has_storage()) {
+                let fork = database.fork(relation, pgtoast_datadir::Fork::Main)?;
+                blocks += u64::from(fork.map_or(0, |fork| fork.block_count()));
+                toasted += u64::from(database.toast_of(relation).is_some());
+            }
+        }
+        let elapsed = started.elapsed();
+        check(blocks > 10_000 && toasted > 50, || format!("only {blocks} blocks, {toasted}"))?;
+        Ok(elapsed)
+    };
+    let timings = Comparison::of_timed(open).run(share)?;
+    Ok(Row::new(NAME, case, "open", "ms", timings.ours * 1e3)
+        .against("allowed", MOST_OPENING, Better::Lower)
+        .floor(1.0)
+        .noted("all databases, their catalogs, and the size of every relation"))
+}
+
+fn compare(
+    server: &Server,
+    path: &Path,
+    files: &[PathBuf],
+    bytes: u64,
+    case: &str,
+    share: Duration,
+) -> Result<Vec<Row>> {
     let ours = |check: Check| {
         move || {
             let started = Instant::now();
@@ -111,15 +186,14 @@ fn compare(server: &Server, path: &Path, share: Duration) -> Result<Vec<Row>> {
         }
     };
     let timings = Comparison::of_timed(ours(Check::new()))
-        .against_timed(PG_CHECKSUMS, || pg_checksums(server))
-        .against_timed(PLAIN_READ, || read_all(&files))
+        .against_timed(PG_CHECKSUMS, || pg_checksums(server, path))
+        .against_timed(PLAIN_READ, || read_all(files))
         .against_timed(ONE_THREAD, ours(Check::new().with_threads(1)))
         .run(share)?;
-    let case = format!("cluster of {} MB", bytes / 1_000_000);
     let size = usize::try_from(bytes)?;
-    let two = Row::throughput(NAME, &case, CHECK, size, &timings.without(ONE_THREAD));
+    let two = Row::throughput(NAME, case, CHECK, size, &timings.without(ONE_THREAD));
     let one =
-        Row::throughput(NAME, &case, "check, one thread", size, &timings.seen_from(ONE_THREAD));
+        Row::throughput(NAME, case, "check, one thread", size, &timings.seen_from(ONE_THREAD));
     Ok(two
         .into_iter()
         .chain(one)
@@ -140,7 +214,7 @@ fn run(path: &Path, check: Check) -> Result<(Coverage, Vec<Finding>)> {
 }
 
 /// The most memory that the process had while it checked.
-fn memory(path: &Path) -> Result<Row> {
+fn memory(path: &Path, case: &str) -> Result<Row> {
     // Where the system lets nobody lower the mark, it is that of the whole run so far.
     let lowered = fs::OpenOptions::new()
         .write(true)
@@ -150,17 +224,17 @@ fn memory(path: &Path) -> Result<Row> {
     let status = fs::read_to_string("/proc/self/status")?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kilobytes: f64 = peak.context("no peak")?.trim().trim_end_matches(" kB").parse()?;
-    let row = Row::new(NAME, "whole cluster", "peak memory", "MB", kilobytes * 1024.0 / 1e6)
+    let row = Row::new(NAME, case, "peak memory", "MB", kilobytes * 1024.0 / 1e6)
         .against("allowed", MOST_MEMORY, Better::Lower)
         .floor(1.0)
         .noted(format!("{} values, the whole process", coverage.values));
     Ok(if lowered.is_ok() { row } else { row.noted("with what the suite did before") })
 }
 
-fn pg_checksums(server: &Server) -> Result<Duration> {
+fn pg_checksums(server: &Server, path: &Path) -> Result<Duration> {
     let mut command = server.command("pg_checksums").context("no pg_checksums")?;
     let started = Instant::now();
-    let output = command.arg("--check").arg("-D").arg(server.data_directory()).output()?;
+    let output = command.arg("--check").arg("-D").arg(path).output()?;
     let elapsed = started.elapsed();
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(elapsed)
