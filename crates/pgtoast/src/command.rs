@@ -12,6 +12,7 @@ mod free_space;
 mod get;
 mod ids;
 mod info;
+mod map;
 mod output;
 mod page;
 mod progress;
@@ -97,6 +98,7 @@ fn execute(arguments: &Arguments, output: &mut Output) -> Result<Outcome, Failur
         Command::Values(arguments) => values::run(&context, arguments, output),
         Command::Get(arguments) => get::run(&context, arguments, output),
         Command::Fsm(arguments) => free_space::run(&context, arguments, output),
+        Command::Map(arguments) => map::run(&context, arguments, output),
         Command::Page(arguments) => page::run(&context, arguments, output),
         Command::Ids(arguments) => ids::run(&context, arguments, output),
         Command::Schema => extras::schema(output),

@@ -10,12 +10,14 @@ pub mod free_space;
 pub mod get;
 pub mod ids;
 pub mod info;
+pub mod map;
 pub mod page;
 mod relation_name;
 pub mod row_text;
 mod scan;
 #[cfg(test)]
 mod schema_file;
+mod stream_decoder;
 pub mod tables;
 mod timestamp;
 mod toast_census;

@@ -197,6 +197,66 @@ fn the_free_space_map_is_compared_with_the_blocks() {
 }
 
 #[test]
+fn a_map_has_a_cell_for_each_block_as_long_as_there_are_few() {
+    for major in MAJORS {
+        let fixture = Fixture::new(major);
+        let map = fixture.json(&["map", "notes"]);
+        let toast = &map["toast"];
+        let cells = toast["cells"].as_array().unwrap();
+        assert_eq!(toast["blocks"], cells.len());
+        assert_eq!(toast["blocks_per_cell"], 1);
+        let tables = fixture.json(&["tables", "notes"]);
+        for part in ["heap", "toast"] {
+            for field in ["live_bytes", "dead_bytes"] {
+                let cells = map[part]["cells"].as_array().unwrap();
+                let sum: u64 = cells.iter().map(|cell| cell[field].as_u64().unwrap()).sum();
+                assert_eq!(Some(sum), tables["tables"][0][part][field].as_u64(), "{part} {field}");
+            }
+        }
+        let few = fixture.json(&["map", "notes", "--cells", "3"]);
+        assert!(few["toast"]["cells"].as_array().unwrap().len() <= 3);
+        assert_eq!(few["toast"]["chunk_runs"], toast["chunk_runs"]);
+
+        let svg = fixture.run_in(&["map", "notes", "--svg"]).code(0);
+        assert!(svg.text().starts_with("<svg") && svg.text().ends_with("</svg>\n"));
+        let groups = svg.text().matches("<g>").count();
+        assert_eq!(groups, map["heap"]["cells"].as_array().unwrap().len() + cells.len());
+        let text = fixture.run_in(&["map", "notes"]).code(0);
+        assert!(text.text().contains("chunks in"), "{}", text.text());
+
+        let path = fixture.file("away", false);
+        fixture.change(&path, |bytes| bytes[..8192].fill(0xee));
+        let broken = fixture.run_in(&["map", "away", "--json"]).code(3).json();
+        assert_eq!(broken["heap"]["cells"][0]["broken_blocks"], 1);
+    }
+}
+
+#[test]
+fn values_that_no_row_leads_to_are_orphans_of_their_columns() {
+    let fixture = Fixture::new(15);
+    // The row with id 4, which nothing has touched since, loses its line pointer.
+    let path = fixture.file("notes", false);
+    fixture.change(&path, |bytes| {
+        bytes[24 + 3 * 4..24 + 4 * 4].fill(0);
+        let first = pgtoast::base::BlockNumber::new(0);
+        pgtoast::page::set_checksum(&mut bytes[..8192], pgtoast::base::BlockSize::KIB_8, first)
+            .unwrap();
+    });
+    let report = fixture.json(&["columns", "notes"]);
+    assert_eq!(report["rows"], 35);
+    let toast = &report["toast"];
+    assert_eq!(
+        (&toast["orphan_values"], &toast["orphan_chunks"]),
+        (&1.into(), &2.into()),
+        "{toast:#}"
+    );
+    // 'row 4' 600 times.
+    assert_eq!(toast["orphan_bytes"], 3000);
+    let check = fixture.run_in(&["check", "notes", "--json"]).json();
+    assert_eq!(check["coverage"]["findings"]["waste"], 1, "{check:#}");
+}
+
+#[test]
 fn ids_are_counted_with_those_that_are_dead() {
     for major in MAJORS {
         let fixture = Fixture::new(major);

@@ -136,6 +136,7 @@ pub(super) enum Command {
     Columns(TableArgument),
     Values(ValuesArguments),
     Get(GetArguments),
+    Map(MapArguments),
     Page(PageArguments),
     /// How full the space of value ids is, and how many taken ones are ahead of the counter
     ///
@@ -294,6 +295,25 @@ pub(super) enum Format {
     Escape,
     /// As text, for text, numbers and some other types; bytea as with hex
     Text,
+}
+
+/// A table as a picture: how full its blocks are, where dead rows lie, how chunks follow one another
+///
+/// Cells stand for blocks side by side. In text the height of a cell is how full it is of live rows; --svg has live,
+/// dead and free space in colours, and the numbers of each cell where the pointer rests.
+#[derive(Clone, Debug, Args)]
+pub(super) struct MapArguments {
+    /// The table, or its TOAST relation
+    #[arg(value_name = "TABLE")]
+    pub(super) table: String,
+
+    /// Prints a picture in SVG
+    #[arg(long)]
+    pub(super) svg: bool,
+
+    /// So many cells at most
+    #[arg(long, value_name = "COUNT", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(super) cells: u32,
 }
 
 /// One page: header, line pointers, tuples and their attributes; or what an index or a map keeps in it

@@ -1,16 +1,20 @@
 //! One value: what it is, and its bytes piece by piece.
 use serde::Serialize;
 
-use crate::base::ItemPointer;
+use crate::base::{ItemPointer, Oid};
+use crate::codec::{COMPRESSION_INFO_LEN, CodecError, CompressionMethod, maximum_raw_len};
 use crate::datadir::{Database, DatadirError, Relation, ToastChunks};
 use crate::page::{AttributeLen, TupleDescriptor, Value};
 use crate::toast::{
     ByteSlice, CharSlice, ChunkPlan, Detoaster, ReadError, ToastError, column_compression,
     column_size, column_toast_chunk_id, raw_len,
 };
-use crate::varlena::{ToastPointer, Varlena};
+use crate::varlena::{
+    CompressionInfo, LONG_HEADER_LEN, Oid8Pointer, OidPointer, ToastPointer, Varlena,
+};
 
 use super::row_text::TextKind;
+use super::stream_decoder::{DecodeError, StreamDecoder};
 use super::values::{Form, chunk_size_of, column_number};
 use super::{Budget, RelationName};
 
@@ -178,8 +182,8 @@ impl<'d> FoundValue<'d> {
 
     /// Gives `take` the value's bytes, piece by piece; nothing if it is null.
     ///
-    /// Of a value out of line all chunks are looked for before the first piece is given. A piece may still
-    /// turn out to be broken; then what was given before is right and the error says so.
+    /// A value of up to 8 MiB is known to be sound before its first piece is given. Of a larger one all chunks are
+    /// looked for first; a later piece may still turn out to be broken, and the error then comes behind what is right.
     ///
     /// # Errors
     /// [`StreamError`]
@@ -204,35 +208,34 @@ impl<'d> FoundValue<'d> {
         let mut detoaster =
             detoaster.map_err(|error| StreamError::Read(ReadError::Source(error)))?;
         let total = raw_len(&datum).map_err(|error| toasted(error.into()))?;
+        if let (Part::Whole, Varlena::External(pointer)) = (part, &datum) {
+            let stored = match pointer.is_compressed() {
+                true => stored_pointer(pointer).map_err(toasted)?,
+                false => *pointer,
+            };
+            self.all_there(&mut detoaster, &stored)?;
+        }
         match (part, &datum) {
             (Part::Chars(slice), _) => {
                 let text = detoaster.slice_chars(&datum, slice)?;
                 take(text.as_bytes()).map_err(StreamError::Take)
             }
-            (part, Varlena::External(pointer)) if !pointer.is_compressed() => {
-                let range = match part {
-                    Part::Bytes(slice) => slice.of(total),
-                    _ => 0..total,
-                };
-                if range == (0..total) {
-                    self.all_there(&mut detoaster, pointer)?;
-                }
-                let mut offset = range.start;
-                while offset < range.end {
-                    let len = (range.end - offset).min(PIECE_BYTES);
-                    let piece = detoaster.slice_bytes(&datum, ByteSlice::new(offset, len))?;
-                    take(piece.as_bytes()).map_err(StreamError::Take)?;
-                    offset += len;
-                }
-                Ok(())
+            (Part::Bytes(slice), Varlena::External(pointer)) if !pointer.is_compressed() => {
+                pieces(&mut detoaster, pointer, slice.of(total), take)
             }
             (Part::Bytes(slice), _) => {
                 let value = detoaster.slice_bytes(&datum, slice)?;
                 take(value.as_bytes()).map_err(StreamError::Take)
             }
+            (Part::Whole, Varlena::External(pointer)) if total > HELD_BYTES => {
+                match pointer.compression().map_err(|error| toasted(error.into()))? {
+                    None => pieces(&mut detoaster, pointer, 0..total, take),
+                    Some(method) => decompressed(&mut detoaster, pointer, method, take),
+                }
+            }
             (Part::Whole, _) => {
                 let value = detoaster.detoast(&datum)?;
-                take(value.as_bytes()).map_err(StreamError::Take)
+                value.as_bytes().chunks(PIECE_BYTES).try_for_each(take).map_err(StreamError::Take)
             }
         }
     }
@@ -277,6 +280,91 @@ impl<'d> FoundValue<'d> {
 
 /// How much of a value is held at once: many chunks, so that one read fetches several blocks.
 const PIECE_BYTES: usize = 1 << 20;
+/// Values up to here are held whole, so that they are known to be sound before a byte of them is given.
+const HELD_BYTES: usize = 8 << 20;
+
+/// Gives `take` a part of a value that is not compressed, piece by piece.
+fn pieces<E>(
+    detoaster: &mut Detoaster<ToastChunks>,
+    pointer: &ToastPointer,
+    range: core::ops::Range<usize>,
+    take: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), StreamError<E>> {
+    let datum = Varlena::External(*pointer);
+    let mut offset = range.start;
+    while offset < range.end {
+        let len = (range.end - offset).min(PIECE_BYTES);
+        let piece = detoaster.slice_bytes(&datum, ByteSlice::new(offset, len))?;
+        take(piece.as_bytes()).map_err(StreamError::Take)?;
+        offset += len;
+    }
+    Ok(())
+}
+
+/// Decompresses a value of which not even the stream is held.
+fn decompressed<E>(
+    detoaster: &mut Detoaster<ToastChunks>,
+    pointer: &ToastPointer,
+    method: CompressionMethod,
+    take: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), StreamError<E>> {
+    let toasted = |error: ToastError| StreamError::Read(ReadError::Toast(error));
+    let raw_len = pointer.raw_payload_len().map_err(|error| toasted(error.into()))?;
+    let value_id = pointer.value_id().ok_or(toasted(ToastError::Direct))?;
+    let stored_len = pointer.stored_len();
+    let limit = maximum_raw_len(method, stored_len.saturating_sub(COMPRESSION_INFO_LEN));
+    if raw_len > limit {
+        let stream_len = stored_len;
+        return Err(toasted(CodecError::Expansion { stream_len, raw_len, limit }.into()));
+    }
+    let stored = stored_pointer(pointer).map_err(toasted)?;
+    let expected = CompressionInfo::new(raw_len, method);
+    let expected = expected.map_err(|error| toasted(error.into()))?.word();
+    let start = 0..COMPRESSION_INFO_LEN.min(stored_len);
+    let mut found = Vec::new();
+    pieces(detoaster, &stored, start, &mut |piece| {
+        found.extend_from_slice(piece);
+        Ok::<(), E>(())
+    })?;
+    let found = found.first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
+    if found != expected {
+        return Err(toasted(ToastError::CompressionInfo { value_id, found, expected }));
+    }
+    let mut decoder = StreamDecoder::new(method, raw_len);
+    let failed = |error| match error {
+        DecodeError::Codec(error) => toasted(error.into()),
+        DecodeError::Take(error) => StreamError::Take(error),
+    };
+    // A failure of the decoder has to come through the reader of the pieces.
+    let pushed = pieces(detoaster, &stored, COMPRESSION_INFO_LEN..stored_len, &mut |piece| {
+        decoder.push(piece, take)
+    });
+    match pushed {
+        Ok(()) => decoder.finish(take).map_err(failed),
+        Err(StreamError::Read(error)) => Err(StreamError::Read(error)),
+        Err(StreamError::Take(error)) => Err(failed(error)),
+    }
+}
+
+/// The pointer of a value that is what is stored of another: its compressed bytes as they are.
+fn stored_pointer(pointer: &ToastPointer) -> Result<ToastPointer, ToastError> {
+    let stored_len = u32::try_from(pointer.stored_len()).unwrap_or(u32::MAX);
+    let info = CompressionInfo::from_word(stored_len);
+    let header = u32::try_from(LONG_HEADER_LEN).unwrap_or_default();
+    let raw_len = i32::try_from(stored_len.saturating_add(header)).unwrap_or(i32::MAX);
+    let (value_id, relation) = (pointer.value_id(), pointer.toast_rel_id());
+    let value_id = value_id.ok_or(ToastError::Direct)?;
+    match pointer {
+        ToastPointer::Oid(_) => {
+            let id = Oid::new(u32::try_from(value_id.get()).unwrap_or(u32::MAX));
+            Ok(ToastPointer::Oid(OidPointer::new(raw_len, info, id, relation)))
+        }
+        ToastPointer::Oid8(_) => {
+            Ok(ToastPointer::Oid8(Oid8Pointer::new(raw_len, info, value_id, relation)))
+        }
+        ToastPointer::Direct(_) => Err(ToastError::Direct),
+    }
+}
 
 impl ValueReport {
     fn describe(

@@ -5,7 +5,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::{
-    SCHEMA, SCHEMA_VERSION, check, columns, free_space, get, ids, info, page, tables, values,
+    SCHEMA, SCHEMA_VERSION, check, columns, free_space, get, ids, info, map, page, tables, values,
 };
 
 /// Makes the schema of each command's document.
@@ -64,6 +64,7 @@ fn generate() -> String {
             command, "blocks", "summary",
         );
     }
+    schemas.report::<map::MapReport>("map", json!({}));
     schemas.report::<page::PageReport>("page", json!({}));
     schemas.list::<ids::IdsReport, u64>("ids", "relations", "problem_count");
     let schema = json!({
