@@ -31,7 +31,7 @@ use crate::RelationFile;
 use part::Part;
 
 /// What one read of a file asks for.
-const READ_BYTES: usize = 256 << 10;
+const READ_BYTES: usize = 512 << 10;
 
 /// A table with one column to read.
 #[derive(Clone, Copy, Debug)]
