@@ -14,6 +14,7 @@ pub mod instructions;
 mod machine;
 mod measure;
 pub mod peers;
+mod processors;
 mod relation_file;
 mod report;
 mod row;

@@ -17,6 +17,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::Suite;
 use crate::peers::TWIN;
+use crate::processors::stay_on;
 use crate::row::Better;
 use crate::{Bench, Comparison, Effort, Row, Timings, check};
 
@@ -35,8 +36,6 @@ const THREAD_OPERATIONS: usize = 10_000;
 /// A pass of operations is not repeated before so many: a processor learns short ones by heart.
 const DISTINCT: usize = 1 << 18;
 const THREADS: u32 = 2;
-/// Times that are taken, at most, until one is undisturbed.
-const MOST_TRIES: u32 = 10;
 
 /// The suite `fsm`.
 #[derive(Debug)]
@@ -280,19 +279,21 @@ fn two_threads(bench: &Bench) -> Result<Vec<Row>> {
     let locked = Mutex::new(sequential);
     let mut rows = Vec::new();
     for threads in [1, THREADS] {
-        let tries = Tries::default();
+        let samples = Samples::default();
         let ours = || {
-            timed(threads, &requests, &tries, |writer, requests| {
+            let (time, preempted) = timed(threads, &requests, &|writer, requests| {
                 let mut cursor = Cursor::new(writer);
                 for min in requests {
                     if let Some((block, category)) = shared.take(&mut cursor, *min) {
                         shared.record(black_box(block), category);
                     }
                 }
-            })
+            })?;
+            samples.count(preempted);
+            Ok(time)
         };
         let theirs = || {
-            timed(threads, &requests, &tries, |_, requests| {
+            let (time, _) = timed(threads, &requests, &|_, requests| {
                 for min in requests {
                     // Two critical sections: the insert comes between them.
                     let taken = {
@@ -308,7 +309,8 @@ fn two_threads(bench: &Bench) -> Result<Vec<Row>> {
                         let Ok(()) = map.record(block, truth[block.get() as usize]);
                     }
                 }
-            })
+            })?;
+            Ok(time)
         };
         let timings =
             Comparison::of_timed(ours).against_timed(MUTEX, theirs).run(bench.share(6))?;
@@ -318,7 +320,7 @@ fn two_threads(bench: &Bench) -> Result<Vec<Row>> {
         let row = Row::new(NAME, case, "take and release, threads", "M/s", rate(timings.ours))
             .against(MUTEX, rate(theirs), Better::Higher);
         rows.push(match threads {
-            THREADS if tries.undisturbed() => row.floor(THREADS_FLOOR),
+            THREADS if samples.undisturbed() => row.floor(THREADS_FLOOR),
             THREADS => row.noted("no floor: the threads did not have a core each"),
             _ => row,
         });
@@ -344,47 +346,33 @@ fn on_processor(work: impl FnOnce()) -> Result<Duration> {
     Ok(now()? - started)
 }
 
-/// How long so many threads take for [`THREAD_OPERATIONS`] requests each, side by side.
-///
-/// Where the machine has other things to do as well, it takes the core from a thread now and then; such a
-/// time is about the machine, and this tries again, a few times. That the threads wait for each other
-/// is their own affair and counts.
+/// How long so many threads take for [`THREAD_OPERATIONS`] requests each, side by side, from when the
+/// first begins to when the last is done; and whether one of them lost its core meanwhile. Each has a core of its own where there are enough, and none begins before
+/// all are running.
 fn timed(
-    threads: u32,
-    requests: &[Category],
-    tries: &Tries,
-    work: impl Fn(u32, &[Category]) + Sync,
-) -> Result<Duration> {
-    for _ in 1..MOST_TRIES {
-        let (time, preempted) = timed_once(threads, requests, &work)?;
-        tries.count(preempted);
-        if !preempted {
-            return Ok(time);
-        }
-    }
-    Ok(timed_once(threads, requests, &work)?.0)
-}
-
-/// One such time, from when the first thread begins to when the last is done, and whether one of them
-/// lost its core meanwhile. None begins before all are running.
-fn timed_once(
     threads: u32,
     requests: &[Category],
     work: &(impl Fn(u32, &[Category]) + Sync),
 ) -> Result<(Duration, bool)> {
-    let arrived = AtomicU32::new(0);
+    let (begun, ready) = (AtomicU32::new(0), AtomicU32::new(0));
+    let all_at = |meeting: &AtomicU32| {
+        meeting.fetch_add(1, Ordering::SeqCst);
+        while meeting.load(Ordering::SeqCst) < threads {
+            std::hint::spin_loop();
+        }
+    };
     let times = thread::scope(|scope| {
         let start = |writer| {
-            let arrived = &arrived;
+            let (begun, ready, all_at) = (&begun, &ready, &all_at);
             let from = writer as usize * THREAD_OPERATIONS;
             let requests = &requests[from..from + THREAD_OPERATIONS];
             scope.spawn(move || {
-                // Counted from here: one that loses its core when all have arrived begins late.
+                stay_on(writer);
+                // Whoever starts the threads needs a core too. When all run, it waits for them.
+                all_at(begun);
+                // Counted from here: one that loses its core when all are ready begins late.
                 let before = preemptions();
-                arrived.fetch_add(1, Ordering::SeqCst);
-                while arrived.load(Ordering::SeqCst) < threads {
-                    std::hint::spin_loop();
-                }
+                all_at(ready);
                 let started = Instant::now();
                 work(writer, requests);
                 let ended = Instant::now();
@@ -408,20 +396,23 @@ fn preemptions() -> u64 {
     line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
-/// How many times were taken, and in how many a thread lost its core.
+/// How many samples of ours were taken, and in how many of them a thread lost its core.
+///
+/// Ours alone, because threads at a mutex hand each other the core and the system counts that too. As
+/// the two sides take turns, what disturbs the one disturbs the other.
 #[derive(Default)]
-struct Tries {
+struct Samples {
     all: Cell<u32>,
     preempted: Cell<u32>,
 }
 
-impl Tries {
+impl Samples {
     fn count(&self, preempted: bool) {
         self.all.set(self.all.get() + 1);
         self.preempted.set(self.preempted.get() + u32::from(preempted));
     }
 
-    /// Whether the threads had a core each most of the time.
+    /// Whether the threads had a core each most of the time, so that the medians say so too.
     fn undisturbed(&self) -> bool {
         4 * self.preempted.get() <= self.all.get()
     }
