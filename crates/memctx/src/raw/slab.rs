@@ -1,8 +1,8 @@
 //! Chunks of one size.
 //!
 //! ```text
-//! byte 0          8      16           24     28       32                       on a 64-bit machine
-//!      | previous | next | first free | free | unused | ...  chunk header, chunk | ... | unused |
+//! byte 0          8      16           24     28      32                        on a 64-bit machine
+//!      | previous | next | first free | free | fresh | ...  chunk header, chunk | ... | fresh ... |
 //!
 //! lists, by how many chunks of a block are free:    none | up to a half | more | all: a few are kept
 //! ```
@@ -23,8 +23,12 @@ pub struct Slab {
     headers: Headers,
     /// The largest request.
     chunk_size: usize,
-    /// A chunk with its header.
-    full_bytes: usize,
+    /// A chunk with its header; both fit, as a block does.
+    full_bytes: u32,
+    /// How far into a block its first chunk begins.
+    first: u32,
+    /// And where one behind its last would.
+    end: u32,
     block_bytes: usize,
     chunks_per_block: u32,
     /// Shifts a number of free chunks, rounded up, to the number of its list.
@@ -36,8 +40,11 @@ pub struct Slab {
     few: [BlockList<SlabHeader>; 3],
     /// Those of 15, one for each number of free chunks; empty otherwise.
     each: Box<[BlockList<SlabHeader>]>,
-    /// The first of the fullest blocks that have room, if there are any.
+    /// The first of the fullest blocks that have room, if there are any. Chunks are taken from it until
+    /// it has none; meanwhile it stays in the list where it was found.
     fullest: Cell<Option<BlockRef<SlabHeader>>>,
+    /// That list.
+    fullest_list: Cell<usize>,
     empty: BlockList<SlabHeader>,
 }
 
@@ -50,8 +57,9 @@ struct SlabHeader {
     links: Links<Self>,
     first_free: Option<NonNull<u8>>,
     free: u32,
-    /// Chunks at the end that are in no list; and [`UNWRITTEN`] as long as their headers are.
-    unused: u32,
+    /// How far into the block the first of the chunks begins that are in no list, of which there are any
+    /// as long as some are free and none is first; and [`UNWRITTEN`] as long as their headers are.
+    fresh: u32,
 }
 
 const UNWRITTEN: u32 = 1 << 31;
@@ -87,15 +95,15 @@ impl BlockRef<SlabHeader> {
     }
 
     #[inline]
-    fn unused(self) -> u32 {
+    fn fresh(self) -> u32 {
         // SAFETY: as for `first_free`.
-        unsafe { (*self.0.as_ptr()).unused }
+        unsafe { (*self.0.as_ptr()).fresh }
     }
 
     #[inline]
-    fn set_unused(self, unused: u32) {
+    fn set_fresh(self, fresh: u32) {
         // SAFETY: as for `first_free`.
-        unsafe { (*self.0.as_ptr()).unused = unused };
+        unsafe { (*self.0.as_ptr()).fresh = fresh };
     }
 }
 
@@ -137,14 +145,20 @@ impl Slab {
         while chunks_per_block >> shift >= 2 {
             shift += 1;
         }
-        let full_bytes = headers.chunk + maxalign(chunk_size.max(1));
+        let full = headers.chunk + maxalign(chunk_size.max(1));
+        let all = chunks_per_block as usize * full;
+        let shape = |_| MemoryError::SlabShape { chunk: chunk_size, block: block_bytes };
+        let full_bytes = u32::try_from(full).map_err(shape)?;
+        let first = u32::try_from(block_bytes - all + headers.chunk).map_err(shape)?;
         account.tally().uncounted.set(headers.context);
-        account.tally().chunk_bytes.set(full_bytes);
+        account.tally().chunk_bytes.set(full);
         account.tally().chunks.set(chunks_per_block as usize);
         Ok(Self {
             headers,
             chunk_size,
             full_bytes,
+            first,
+            end: first + chunks_per_block * full_bytes,
             block_bytes,
             chunks_per_block,
             shift,
@@ -152,6 +166,7 @@ impl Slab {
             few: [const { BlockList::new() }; 3],
             each: (0..each).map(|_| BlockList::new()).collect(),
             fullest: Cell::new(None),
+            fullest_list: Cell::new(0),
             empty: BlockList::new(),
             account,
         })
@@ -175,32 +190,57 @@ impl Slab {
         }
     }
 
-    fn look_for_fullest(&self) {
-        self.fullest.set(self.lists()[1..].iter().find_map(BlockList::first));
+    /// Puts the block that chunks were taken from into the list that it belongs to now. To be done before
+    /// any list is looked at or changed.
+    fn settle(&self) {
+        let (from, Some(block)) = (self.fullest_list.get(), self.fullest.get()) else { return };
+        let to = self.list_of(block.free());
+        if to != from {
+            self.lists()[from].remove(block);
+            self.lists()[to].push(block);
+            self.fullest_list.set(to);
+        }
     }
 
-    /// Goes to the list for the chunks that are free now, from that for those before.
+    fn look_for_fullest(&self) {
+        let mut lists = self.lists().iter().enumerate().skip(1);
+        let found = lists.find_map(|(list, blocks)| Some((list, blocks.first()?)));
+        self.fullest.set(found.map(|(_, block)| block));
+        self.fullest_list.set(found.map_or(0, |(list, _)| list));
+    }
+
+    /// A chunk of a block was freed, and it belongs to another list now, or to none.
     #[cold]
     #[inline(never)]
     fn sort_in(&self, block: BlockRef<SlabHeader>, before: u32) {
-        self.lists()[self.list_of(before)].remove(block);
-        self.lists()[self.list_of(block.free())].push(block);
+        let from = if self.fullest.get() == Some(block) {
+            self.fullest_list.get()
+        } else {
+            self.settle();
+            self.list_of(before)
+        };
+        self.lists()[from].remove(block);
+        if block.free() == self.chunks_per_block {
+            self.keep_or_release(block);
+        } else {
+            self.lists()[self.list_of(block.free())].push(block);
+        }
         self.look_for_fullest();
     }
 
     /// Bytes of all chunks of a block.
     fn chunk_bytes(&self) -> usize {
-        self.chunks_per_block as usize * self.full_bytes
+        self.chunks_per_block as usize * self.full_bytes as usize
     }
 
     /// Keeps a block that is in no list, and whose chunks are all free. They are in no list either then: to
     /// take one, its memory is not even looked at, as it has its header if all have.
     fn keep(&self, block: BlockRef<SlabHeader>) {
         self.account.tally().empty.add(1);
-        let unwritten = if block.unused() & !UNWRITTEN == 0 { 0 } else { UNWRITTEN };
-        let unwritten = unwritten & block.unused();
+        let unwritten = if block.fresh() & !UNWRITTEN == self.end { 0 } else { UNWRITTEN };
+        let unwritten = unwritten & block.fresh();
         block.set_first_free(None);
-        block.set_unused(self.chunks_per_block | unwritten);
+        block.set_fresh(self.first | unwritten);
         self.empty.push(block);
     }
 
@@ -212,18 +252,60 @@ impl Slab {
         Some(block)
     }
 
-    /// A block with room, which is in its list: one that was kept, or a new one.
-    #[cold]
-    #[inline(never)]
-    fn add_block(&self) -> Result<BlockRef<SlabHeader>, MemoryError> {
+    /// The fullest block after one that has no room: another, one that was kept, or a new one.
+    fn next_block(&self) -> Result<BlockRef<SlabHeader>, MemoryError> {
+        self.settle();
+        self.look_for_fullest();
+        if let Some(block) = self.fullest.get() {
+            return Ok(block);
+        }
         let block = match self.take_kept() {
             Some(kept) => kept,
             None => self.new_block()?,
         };
         self.lists()[self.list_of(self.chunks_per_block)].push(block);
-        // There was none with room.
-        self.fullest.set(Some(block));
+        self.look_for_fullest();
         Ok(block)
+    }
+
+    /// A chunk of a block, unless it has none.
+    #[inline]
+    fn take(&self, block: BlockRef<SlabHeader>) -> Option<NonNull<u8>> {
+        let chunk = if let Some(chunk) = block.first_free() {
+            sanitizer::unpoison(chunk, self.chunk_size);
+            // SAFETY: a free chunk is the context's and holds what `free` wrote.
+            block.set_first_free(unsafe { chunk.cast::<Option<NonNull<u8>>>().read() });
+            chunk
+        } else {
+            let fresh = block.fresh();
+            let distance = fresh & !UNWRITTEN;
+            if distance == self.end {
+                return None;
+            }
+            block.set_fresh(fresh + self.full_bytes);
+            let distance = distance as usize;
+            // SAFETY: a chunk that is free and in no list begins there.
+            let chunk = unsafe { block.at(distance) };
+            sanitizer::unpoison(chunk, self.full_bytes as usize - self.headers.chunk);
+            if fresh & UNWRITTEN != 0 {
+                // SAFETY: the chunk's header is before it.
+                let header = unsafe { chunk.sub(self.headers.chunk) };
+                sanitizer::unpoison(header, self.headers.chunk);
+                // SAFETY: the same.
+                unsafe { ChunkHeader::new(ChunkHeader::SLAB, 0, distance).put_before(chunk) };
+            }
+            chunk
+        };
+        block.set_free(block.free() - 1);
+        self.account.tally().freed_chunks.subtract(1);
+        Some(chunk)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_from_next(&self) -> Result<NonNull<u8>, MemoryError> {
+        let chunk = self.take(self.next_block()?);
+        chunk.ok_or(MemoryError::OutOfMemory { requested: self.chunk_size })
     }
 
     fn new_block(&self) -> Result<BlockRef<SlabHeader>, MemoryError> {
@@ -231,7 +313,7 @@ impl Slab {
             links: Links { previous: None, next: None },
             first_free: None,
             free: self.chunks_per_block,
-            unused: self.chunks_per_block | UNWRITTEN,
+            fresh: self.first | UNWRITTEN,
         };
         let block = BlockRef::acquire_with(&self.account, self.block_bytes, header)?;
         let tally = self.account.tally();
@@ -255,11 +337,8 @@ impl Slab {
         unsafe { block.release_sized(&self.account, self.block_bytes) };
     }
 
-    #[cold]
-    #[inline(never)]
-    fn block_is_empty(&self, block: BlockRef<SlabHeader>, before: u32) {
-        self.lists()[self.list_of(before)].remove(block);
-        self.look_for_fullest();
+    /// What becomes of a block that is in no list, and whose chunks are all free.
+    fn keep_or_release(&self, block: BlockRef<SlabHeader>) {
         let tally = self.account.tally();
         if tally.empty.get() < self.account.release().slab_keeps(tally.blocks.get()) {
             self.keep(block);
@@ -284,39 +363,10 @@ unsafe impl Engine for Slab {
         if size > self.chunk_size {
             return Err(MemoryError::TooLarge { requested: size, limit: self.chunk_size });
         }
-        let block = match self.fullest.get() {
-            Some(block) => block,
-            None => self.add_block()?,
-        };
-        let chunk = if let Some(chunk) = block.first_free() {
-            sanitizer::unpoison(chunk, self.chunk_size);
-            // SAFETY: a free chunk is the context's and holds what `free` wrote.
-            block.set_first_free(unsafe { chunk.cast::<Option<NonNull<u8>>>().read() });
-            chunk
-        } else {
-            let unused = block.unused();
-            let from_end = (unused & !UNWRITTEN) as usize * self.full_bytes;
-            block.set_unused(unused - 1);
-            let distance = self.block_bytes - from_end + self.headers.chunk;
-            // SAFETY: so many chunks at the end of the block were never used.
-            let chunk = unsafe { block.at(distance) };
-            sanitizer::unpoison(chunk, self.full_bytes - self.headers.chunk);
-            if unused & UNWRITTEN != 0 {
-                // SAFETY: the chunk's header is before it.
-                let header = unsafe { chunk.sub(self.headers.chunk) };
-                sanitizer::unpoison(header, self.headers.chunk);
-                // SAFETY: the same.
-                unsafe { ChunkHeader::new(ChunkHeader::SLAB, 0, distance).put_before(chunk) };
-            }
-            chunk
-        };
-        let before = block.free();
-        block.set_free(before - 1);
-        self.account.tally().freed_chunks.subtract(1);
-        if (before - 1) & self.same_list == 0 {
-            self.sort_in(block, before);
+        match self.fullest.get().and_then(|block| self.take(block)) {
+            Some(chunk) => Ok(chunk),
+            None => self.take_from_next(),
         }
-        Ok(chunk)
     }
 
     #[inline]
@@ -326,7 +376,7 @@ unsafe impl Engine for Slab {
         debug_assert_eq!(header.id(), ChunkHeader::SLAB, "not a chunk of a Slab");
         // SAFETY: the chunk begins that far into its block.
         let block = BlockRef::<SlabHeader>(unsafe { chunk.sub(header.distance()) }.cast());
-        let bytes = self.full_bytes - self.headers.chunk;
+        let bytes = self.full_bytes as usize - self.headers.chunk;
         // SAFETY: it has so many bytes, and is the context's from here on.
         unsafe { wipe(chunk, bytes) };
         sanitizer::unpoison(chunk, 8);
@@ -337,9 +387,7 @@ unsafe impl Engine for Slab {
         let before = block.free();
         block.set_free(before + 1);
         self.account.tally().freed_chunks.add(1);
-        if before + 1 == self.chunks_per_block {
-            self.block_is_empty(block, before);
-        } else if before & self.same_list == 0 {
+        if before & self.same_list == 0 || before + 1 == self.chunks_per_block {
             self.sort_in(block, before);
         }
     }
