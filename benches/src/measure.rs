@@ -18,6 +18,7 @@ type Sample<'a> = Box<dyn FnMut() -> Result<Duration> + 'a>;
 #[allow(missing_debug_implementations, reason = "it holds closures")]
 pub struct Comparison<'a> {
     contenders: Vec<(&'static str, Sample<'a>)>,
+    least_rounds: usize,
 }
 
 impl<'a> Comparison<'a> {
@@ -28,12 +29,23 @@ impl<'a> Comparison<'a> {
 
     /// Our way, computed by the calling thread alone. One call should take a millisecond or more.
     pub fn of(ours: impl FnMut() + 'a) -> Self {
-        Self { contenders: vec![("ours", processor_time(ours))] }
+        Self::of_sample(processor_time(ours))
     }
 
     /// Our way, where the work itself knows how long it took.
     pub fn of_timed(ours: impl FnMut() -> Result<Duration> + 'a) -> Self {
-        Self { contenders: vec![("ours", Box::new(ours))] }
+        Self::of_sample(Box::new(ours))
+    }
+
+    fn of_sample(ours: Sample<'a>) -> Self {
+        Self { contenders: vec![("ours", ours)], least_rounds: Self::MIN_ROUNDS }
+    }
+
+    /// Runs so many rounds whatever the budget says.
+    #[must_use]
+    pub fn at_least(mut self, rounds: usize) -> Self {
+        self.least_rounds = rounds;
+        self
     }
 
     /// Another's way of doing the same, by the calling thread alone.
@@ -66,7 +78,8 @@ impl<'a> Comparison<'a> {
         let started = Instant::now();
         let mut seconds = vec![Vec::new(); count];
         let mut round = 0;
-        while round < Self::MIN_ROUNDS || (round < Self::MAX_ROUNDS && started.elapsed() < budget) {
+        while round < self.least_rounds || (round < Self::MAX_ROUNDS && started.elapsed() < budget)
+        {
             for turn in 0..count {
                 let index = (turn + round) % count;
                 seconds[index].push(self.contenders[index].1()?.as_secs_f64());

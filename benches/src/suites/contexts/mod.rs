@@ -119,6 +119,8 @@ const COHORTS: &str = "Cohorts";
 const LARGE: &str = "Generation, 8 MB blocks";
 const SMALL: &str = "Generation, 8 kB blocks";
 const BUMPS: &str = "Bump a transaction";
+/// Rounds that layouts are timed in, at least.
+const LEAST_ROUNDS: usize = 21;
 /// Rounds of set C whose instructions are counted.
 const COUNTED_ROUNDS: usize = 5;
 
@@ -211,6 +213,7 @@ fn layouts_timed(bench: &Bench, shape: Shape, cells: usize) -> Result<Vec<Row>> 
         .against(SMALL, || noted(shape.run(&mut small, true)))
         .against(LARGE, || noted(shape.run(&mut large, true)))
         .against(BUMPS, || noted(shape.run(&mut bumps, false)))
+        .at_least(LEAST_ROUNDS)
         .run(bench.share(cells))?;
     check(failures.get() == 0, || format!("{}: a request failed", shape.name()))?;
     let nanoseconds = |seconds: f64| seconds * 1e9 / shape.rows() as f64;
@@ -277,7 +280,10 @@ fn count_instructions(bench: &Bench) -> Result<Vec<Row>> {
         for (peer, counts) in peers {
             let row = Row::new(NAME, case, "instructions a row, Cohorts", "", a_row(ours)?);
             let row = row.against(*peer, a_row(counts)?, Better::Lower);
-            rows.push(if *peer == LARGE { row.floor(1.0 / 1.03) } else { row });
+            // Of the transactions' shapes for comparison: a subtransaction is a cohort of its own there, which
+            // costs what a reorder buffer does not pay, whose subtransactions share that of their parent.
+            let is_held = *peer == LARGE && index == shapes.len();
+            rows.push(if is_held { row.floor(1.0 / 1.03) } else { row });
         }
     }
     Ok(rows)

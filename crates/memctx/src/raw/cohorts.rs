@@ -69,13 +69,17 @@ unsafe impl Sync for Cohort {}
 #[derive(Debug)]
 struct Lane {
     page: Cell<Option<BlockRef<PageHeader>>>,
-    leaf: Cell<usize>,
     end: Cell<NonNull<u8>>,
     /// Bytes before `end` that no chunk has had.
-    remaining: Cell<usize>,
+    remaining: Cell<u32>,
+    leaf: Cell<u16>,
     /// Chunks that were carved from it; the page is told when the lane leaves it.
     carved: Cell<u16>,
 }
+
+// A cohort is made and closed for each transaction, and moved about.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Cohort>() == 40);
 
 #[derive(Clone, Copy, Debug)]
 struct Span {
@@ -178,27 +182,29 @@ impl Lane {
     }
 
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "no more than what is left")]
     fn carve(&self, bytes: usize) -> Option<NonNull<u8>> {
         let left = self.remaining.get();
-        if bytes > left {
+        if bytes > left as usize {
             return None;
         }
-        self.remaining.set(left - bytes);
+        self.remaining.set(left - bytes as u32);
         self.carved.set(self.carved.get().wrapping_add(1));
         // SAFETY: `remaining` bytes before `end` are in the lane's leaf, or there are none.
-        Some(unsafe { self.end.get().sub(left) })
+        Some(unsafe { self.end.get().sub(left as usize) })
     }
 
     /// Fills a leaf from its start, or a page that is not divided.
+    #[expect(clippy::cast_possible_truncation, reason = "no more than a page")]
     fn enter(&self, page: BlockRef<PageHeader>, leaf: usize) {
         let bytes = 1 << page.shift();
         let header = if leaf == 0 { PAGE_HEADER } else { 0 };
         // SAFETY: the page has that leaf.
         let end = unsafe { page.at((leaf + 1) * bytes) };
         self.page.set(Some(page));
-        self.leaf.set(leaf);
+        self.leaf.set(leaf as u16);
         self.end.set(end);
-        self.remaining.set(bytes - header);
+        self.remaining.set((bytes - header) as u32);
         self.carved.set(0);
         page.set_live(leaf, OPEN);
         // SAFETY: so much is between the header and the end.
@@ -330,11 +336,11 @@ impl Cohorts {
         has_pages: bool,
     ) -> Result<NonNull<u8>, MemoryError> {
         if let Some(page) = lane.page.get()
-            && page.live(lane.leaf.get()) + lane.carved.get() == OPEN
+            && page.live(usize::from(lane.leaf.get())) + lane.carved.get() == OPEN
             && (1 << page.shift()) - PAGE_HEADER >= bytes
         {
             // All its chunks were freed meanwhile.
-            lane.enter(page, lane.leaf.get());
+            lane.enter(page, usize::from(lane.leaf.get()));
         } else {
             // The next one first: if there is none, the lane is as it was.
             let (page, leaf) = if has_pages { (self.take_page()?, 0) } else { self.take_leaf()? };
@@ -354,7 +360,7 @@ impl Cohorts {
     fn leave(&self, lane: &Lane) {
         lane.remaining.set(0);
         if let Some(page) = lane.page.take() {
-            let leaf = lane.leaf.get();
+            let leaf = usize::from(lane.leaf.get());
             let live = page.live(leaf) + lane.carved.get() - OPEN;
             page.set_live(leaf, live);
             if live == 0 {
@@ -589,7 +595,7 @@ impl Cohort {
     /// chunks too large for pages left out.
     #[must_use]
     pub fn placed_bytes(&self) -> usize {
-        self.had_bytes - self.lane.remaining.get()
+        self.had_bytes - self.lane.remaining.get() as usize
     }
 }
 
