@@ -11,6 +11,7 @@ pub use pgtoast_memctx as memctx;
 pub use pgtoast_nbtree as nbtree;
 pub use pgtoast_page as page;
 pub use pgtoast_pglz as pglz;
+pub use pgtoast_reorder as reorder;
 pub use pgtoast_toast as toast;
 pub use pgtoast_varlena as varlena;
 

@@ -54,6 +54,9 @@ fn parts(report: &MapReport) -> Vec<(String, &HeapMap)> {
             percent(sum(|cell| cell.dead_bytes), bytes),
             percent(sum(|cell| cell.free_bytes), bytes)
         );
+        if map.blocks_per_cell > 1 {
+            title.push_str(&format!(", {} blocks a cell", Grouped(map.blocks_per_cell.into())));
+        }
         if map.chunks > 0 {
             title.push_str(&format!(
                 ", {} chunks in {} runs",
@@ -88,8 +91,7 @@ fn text(report: &MapReport, output: &mut Output) -> Result<(), Failure> {
     }
     writeln!(
         output,
-        "a cell is {} blocks; its height how full it is of live rows, x more dead than alive, . zeros, ! broken",
-        Grouped(report.heap.blocks_per_cell.into())
+        "the height of a cell: how full of live rows; x more dead than alive, . zeros, ! broken"
     )?;
     Ok(())
 }

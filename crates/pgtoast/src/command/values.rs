@@ -133,8 +133,9 @@ fn print_summary(
     } else {
         writeln!(
             output,
-            "{} values, {} raw, {} stored",
+            "{} value{}, {} raw, {} stored",
             Grouped(summary.values),
+            if summary.values == 1 { "" } else { "s" },
             ByteCount(summary.raw_bytes),
             ByteCount(summary.stored_bytes)
         )?;
@@ -153,9 +154,9 @@ fn print_chunks(
     let toast = summary.toast.as_ref().map_or("", |toast| toast.name.as_str());
     match chunks.expected {
         Some(expected) => {
-            writeln!(output, "{} of {expected} chunks are in {toast}", chunks.found)?;
+            writeln!(output, "{} of {expected} chunks found in {toast}", chunks.found)?;
         }
-        None => writeln!(output, "{} chunks are in {toast}", chunks.found)?,
+        None => writeln!(output, "{} chunks found in {toast}", chunks.found)?,
     }
     let numbers = |first: i64, last: i64| {
         if first == last { first.to_string() } else { format!("{first} to {last}") }
