@@ -351,10 +351,16 @@ fn a_lost_chunk_is_told_of_its_row_and_nothing_is_printed_of_the_value() {
     let get = fixture.run_in(&["get", "notes", tid, "outside"]).code(4);
     assert!(get.bytes.is_empty(), "not a byte of a value that is not whole");
     assert!(get.errors.contains("chunk 0 of 2 is missing"), "{}", get.errors);
+    let get = fixture.run_in(&["get", "notes", tid, "outside", "--json"]).code(4);
+    assert!(get.bytes.is_empty(), "nor half a document");
     let rest = fixture.run_in(&["get", "notes", tid, "outside", "--slice", "1996:100"]).code(0);
     assert_eq!(rest.bytes.len(), 100, "what is there can be had");
     let json = fixture.json(&["values", "notes", "--value-id", &id]);
     assert_eq!(json["summary"]["chunks"]["missing"][0]["first"], 0);
+
+    let little = ["check", "notes", "--json", "--limit-memory", "1kB", "--threads", "1"];
+    let little = fixture.run_in(&little).code(4).json();
+    assert_eq!(little["coverage"]["findings"]["lost"], 1, "{little:#}");
 
     let limited = fixture.run_in(&["check", "notes", "--json", "--limit", "0"]).code(4).json();
     assert_eq!(limited["findings"], Value::Array(vec![]));

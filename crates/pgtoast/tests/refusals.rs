@@ -134,6 +134,7 @@ fn what_is_not_there_is_named() {
     }
     let ran = fixture.run(&["-d", "nowhere", "values", "notes"]).code(1);
     assert!(ran.errors.contains("no database nowhere; there are postgres"), "{}", ran.errors);
+    fixture.run(&["-d", "nowhere", "info"]).code(1);
 }
 
 #[test]

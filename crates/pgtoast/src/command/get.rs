@@ -54,17 +54,15 @@ pub(super) fn run(
     let listen = |bytes| progress.add(bytes);
     let budget = context.budget(&listen);
     let is_json = output.json;
-    if is_json {
-        begin_json(&found.report, encoding, output)?;
-    }
-    let mut encoder = Encoder::new(encoding, is_json, &mut *output);
+    let head = if is_json { Some(json_head(&found.report, encoding)?) } else { None };
+    let mut encoder = Encoder::new(encoding, head, &mut *output);
     let mut written = 0_u64;
     let streamed = found.stream(part, &budget, &mut |piece| {
         written += piece.len() as u64;
         encoder.write(piece)
     });
     let finished = match streamed {
-        Ok(()) => encoder.finish(),
+        Ok(()) => encoder.finish(found.report.is_null),
         Err(StreamError::Take(failure)) => Err(failure),
         Err(StreamError::Read(error)) => {
             // What is out is right, but no more than a beginning.
@@ -171,23 +169,20 @@ struct Head<'a> {
 }
 
 /// Everything but the value's own bytes, which follow piece by piece.
-fn begin_json(
-    report: &ValueReport,
-    encoding: Encoding,
-    output: &mut Output,
-) -> Result<(), Failure> {
+fn json_head(report: &ValueReport, encoding: Encoding) -> Result<String, Failure> {
     let encoding = encoding.in_json().name();
     let head = Head { schema: SCHEMA_VERSION, command: "get", value: report, encoding };
     let head = serde_json::to_string(&head)?;
-    output.write_all(head.trim_end_matches('}').as_bytes())?;
-    output.write_all(if report.is_null { b",\"content\":" } else { b",\"content\":\"" })?;
-    Ok(())
+    let quote = if report.is_null { "" } else { "\"" };
+    Ok(format!("{},\"content\":{quote}", head.trim_end_matches('}')))
 }
 
 /// Turns pieces of a value into what is printed.
 struct Encoder<'o> {
     encoding: Encoding,
     is_json: bool,
+    /// What comes before the first piece: nothing is printed of a value that cannot be read at all.
+    head: Option<String>,
     output: &'o mut Output,
     is_begun: bool,
     /// The beginning of a character that the last piece ended in.
@@ -196,22 +191,34 @@ struct Encoder<'o> {
 }
 
 impl<'o> Encoder<'o> {
-    fn new(encoding: Encoding, is_json: bool, output: &'o mut Output) -> Self {
+    fn new(encoding: Encoding, head: Option<String>, output: &'o mut Output) -> Self {
+        let is_json = head.is_some();
         let encoding = if is_json { encoding.in_json() } else { encoding };
         let (carry, buffer) = (Vec::new(), Vec::new());
-        Self { encoding, is_json, output, is_begun: false, carry, buffer }
+        Self { encoding, is_json, head, output, is_begun: false, carry, buffer }
+    }
+
+    /// What comes before the first byte of a value.
+    fn begin(&mut self, is_null: bool) -> Result<(), Failure> {
+        if core::mem::replace(&mut self.is_begun, true) {
+            return Ok(());
+        }
+        if let Some(head) = self.head.take() {
+            self.output.write_all(head.as_bytes())?;
+        }
+        if self.encoding == Encoding::Hex && !is_null {
+            // In JSON the backslash is doubled.
+            self.output.write_all(if self.is_json { br"\\x" } else { br"\x" })?;
+        }
+        Ok(())
     }
 
     fn write(&mut self, piece: &[u8]) -> Result<(), Failure> {
-        let is_first = !core::mem::replace(&mut self.is_begun, true);
+        self.begin(false)?;
         self.buffer.clear();
         match self.encoding {
             Encoding::Raw => return Ok(self.output.write_all(piece)?),
             Encoding::Hex => {
-                if is_first {
-                    // In JSON the backslash is doubled.
-                    self.output.write_all(if self.is_json { br"\\x" } else { br"\x" })?;
-                }
                 let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble & 15)];
                 self.buffer.extend(piece.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]));
             }
@@ -274,7 +281,9 @@ impl<'o> Encoder<'o> {
         Ok(self.output.write_all(inside.as_bytes())?)
     }
 
-    fn finish(self) -> Result<(), Failure> {
+    fn finish(mut self, is_null: bool) -> Result<(), Failure> {
+        // An empty value has no piece, and is not the same as none.
+        self.begin(is_null)?;
         if let Some(first) = self.carry.first() {
             return Err(not_utf8(*first));
         }

@@ -12,6 +12,9 @@ pub(super) fn run(context: &Context, output: &mut Output) -> Result<Outcome, Fai
     let directory = context.directory()?;
     let mut info = Info::of(&directory, &context.path()?.display().to_string());
     if let Some(name) = &context.arguments.database {
+        if !info.databases.iter().any(|database| database.name == *name) {
+            context.databases(&directory)?;
+        }
         info.databases.retain(|database| database.name == *name);
     }
     if output.json {
