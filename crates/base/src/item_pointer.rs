@@ -34,6 +34,7 @@ impl ItemPointer {
     }
 
     /// From the six bytes in a page.
+    #[inline]
     #[must_use]
     pub fn from_bytes(bytes: [u8; 6]) -> Self {
         let data: ItemPointerData = zerocopy::transmute!(bytes);
@@ -41,6 +42,7 @@ impl ItemPointer {
     }
 
     /// As the six bytes in a page.
+    #[inline]
     #[must_use]
     pub fn to_bytes(self) -> [u8; 6] {
         zerocopy::transmute!(ItemPointerData::new(self))
@@ -68,6 +70,7 @@ const _: () = assert!(size_of::<ItemPointerData>() == 6 && align_of::<ItemPointe
 
 impl ItemPointerData {
     /// The bytes of a tuple id.
+    #[inline]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of a u32")]
     pub fn new(tid: ItemPointer) -> Self {

@@ -16,14 +16,13 @@ use pgtoast_page::{LinePointer, PageHeader};
 
 use crate::error::{IndexError, NbtreeError};
 use crate::index::{Index, Result};
-use crate::insert::without_key;
 use crate::key::{Key, KeyWidth};
 use crate::meta::Meta;
-use crate::node::{self, special_mut};
+use crate::packer::{self, special_mut};
 use crate::pages::IndexPages;
 use crate::special::{NodeFlags, Special};
 use crate::split_point::{INNER_FILL, LEAF_FILL};
-use crate::tuple::{IndexTuple, OwnedTuple};
+use crate::tuple::{IndexTuple, OwnedTuple, without_key};
 
 impl<P: IndexPages> Index<P> {
     /// A new index with those entries, which come in ascending order of key and tid. Its file is the
@@ -179,7 +178,7 @@ impl OpenPage {
             _ => (NodeFlags::empty(), INNER_FILL),
         };
         let special = Special::new(prev, None, level as u32, flags);
-        node::init(&mut bytes, block_size, special);
+        packer::init(&mut bytes, block_size, special);
         let upper = block_size.bytes() - Special::LEN;
         let spare = block_size.bytes() * (100 - fill as usize) / 100;
         let low_key = OwnedTuple::minus_infinity(block);

@@ -14,11 +14,12 @@ use alloc::vec::Vec;
 use pgtoast_base::{BlockNumber, ItemPointer, maxalign};
 use pgtoast_page::LineState;
 
+use crate::descent::expect_level;
 use crate::error::{IndexError, NbtreeError};
-use crate::index::{Index, Result, expect_level, unexpected};
-use crate::key::{KeyWidth, Layout, Oid8Layout, OidLayout};
+use crate::index::{Index, Result};
+use crate::key::{KeyWidth, Layout, Oid8Layout, OidLayout, Rank};
 use crate::meta::Meta;
-use crate::node::{Node, Target};
+use crate::node::{Node, Target, unexpected};
 use crate::pages::IndexPages;
 use crate::special::NodeFlags;
 use crate::tuple::{Bound, HEADER_LEN, IndexTuple, KEY_COLUMNS, OwnedTuple};
@@ -409,7 +410,7 @@ impl<P: IndexPages, R: FnMut(NbtreeError)> Check<'_, P, R> {
 
 /// See [`Check::plain_entries`]; `taken` is where the high key lies.
 fn plain_entries<L: Layout>(node: &Node<'_>, taken: &mut Granules) -> Option<u64> {
-    let (mut before, mut dead) = (None, 0);
+    let (mut before, mut dead) = (None::<Rank>, 0);
     for item in node.first()..=node.count() {
         let pointer = node.pointer(item)?;
         let (start, end) = (pointer.offset(), pointer.offset() + pointer.len());
@@ -418,9 +419,9 @@ fn plain_entries<L: Layout>(node: &Node<'_>, taken: &mut Granules) -> Option<u64
             && usize::from(end) <= node.tuple_space().end
             && taken.take(start, end);
         let tuple = node.tuple(item).ok()?;
-        let value = L::read(tuple.bytes())?;
+        let rank = L::rank(tuple.bytes())?;
         let is_plain = tuple.is_plain() && tuple.bytes().len() == maxalign(L::KEY_END);
-        if !is_placed || !is_plain || before.is_some_and(|before| before >= value) {
+        if !is_placed || !is_plain || before.is_some_and(|before| !before.is_below(rank)) {
             return None;
         }
         match pointer.state() {
@@ -428,7 +429,7 @@ fn plain_entries<L: Layout>(node: &Node<'_>, taken: &mut Granules) -> Option<u64
             LineState::Dead => dead += 1,
             LineState::Redirect | LineState::Unused => return None,
         }
-        before = Some(value);
+        before = Some(rank);
     }
     Some(dead)
 }

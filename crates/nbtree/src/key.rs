@@ -65,24 +65,39 @@ impl KeyWidth {
     }
 }
 
+/// Where a key, or a pivot, stands among all keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rank {
+    pub(crate) id: u64,
+    /// Below every sequence number where there is none.
+    pub(crate) seq: i64,
+}
+
+impl Rank {
+    pub(crate) const NO_SEQ: i64 = i64::MIN;
+
+    #[inline]
+    pub(crate) fn of(key: Key) -> Self {
+        Self { id: key.chunk_id.get(), seq: key.chunk_seq.into() }
+    }
+
+    /// Without a branch: which way it goes is not to be foreseen.
+    #[inline]
+    pub(crate) fn is_below(self, other: Self) -> bool {
+        (self.id < other.id) | ((self.id == other.id) & (self.seq < other.seq))
+    }
+}
+
 /// The layout of one width, for code that is compiled once for each.
 pub(crate) trait Layout {
-    /// A key as one number that compares as the key does.
-    type Value: Copy + Ord;
     /// Bytes from the start of a tuple through its `chunk_seq`.
     const KEY_END: usize;
 
-    /// The number of a key.
-    fn value(key: Key) -> Self::Value;
+    /// The id of a tuple of that length or more.
+    fn id(tuple: &[u8]) -> Option<u64>;
 
-    /// The number of a leaf tuple's key.
-    fn read(tuple: &[u8]) -> Option<Self::Value>;
-
-    /// How far one number is above another, not above it, near enough to guess a place by.
-    fn distance(value: Self::Value, from: Self::Value) -> f64;
-
-    /// The number of a pivot's key, of which only the id is there: no sequence number is below.
-    fn read_id(tuple: &[u8]) -> Option<Self::Value>;
+    /// The rank of a tuple's key.
+    fn rank(tuple: &[u8]) -> Option<Rank>;
 }
 
 /// See [`KeyWidth::Oid`].
@@ -91,69 +106,38 @@ pub(crate) struct OidLayout;
 /// See [`KeyWidth::Oid8`].
 pub(crate) struct Oid8Layout;
 
-/// Sequence numbers are signed; with the highest bit turned over they compare as unsigned ones.
-const SIGN: u32 = 1 << 31;
-
 impl Layout for OidLayout {
-    type Value = u64;
     const KEY_END: usize = 16;
 
     #[inline]
-    fn value(key: Key) -> u64 {
-        // An id of another width is refused, or known to be absent, before it comes here.
-        key.chunk_id.get() << 32 | u64::from(key.chunk_seq.cast_unsigned() ^ SIGN)
+    fn id(tuple: &[u8]) -> Option<u64> {
+        Some(u32::from_le_bytes(*tuple.get(8..12)?.first_chunk()?).into())
     }
 
     #[inline]
-    fn read(tuple: &[u8]) -> Option<u64> {
-        let data = u64::from_le_bytes(*tuple.get(8..16)?.first_chunk()?);
-        Some(data.rotate_left(32) ^ u64::from(SIGN))
-    }
-
-    #[inline]
-    #[expect(clippy::cast_precision_loss, reason = "a guess")]
-    fn distance(value: u64, from: u64) -> f64 {
-        value.wrapping_sub(from) as f64
-    }
-
-    #[inline]
-    fn read_id(tuple: &[u8]) -> Option<u64> {
-        let id = u32::from_le_bytes(*tuple.get(8..12)?.first_chunk()?);
-        Some(u64::from(id) << 32)
+    fn rank(tuple: &[u8]) -> Option<Rank> {
+        let seq = i32::from_le_bytes(*tuple.get(12..16)?.first_chunk()?);
+        Some(Rank { id: Self::id(tuple)?, seq: seq.into() })
     }
 }
 
 impl Layout for Oid8Layout {
-    type Value = (u64, u32);
     const KEY_END: usize = 20;
 
     #[inline]
-    fn value(key: Key) -> (u64, u32) {
-        (key.chunk_id.get(), key.chunk_seq.cast_unsigned() ^ SIGN)
+    fn id(tuple: &[u8]) -> Option<u64> {
+        Some(u64::from_le_bytes(*tuple.get(8..16)?.first_chunk()?))
     }
 
     #[inline]
-    fn read(tuple: &[u8]) -> Option<(u64, u32)> {
-        let data: &[u8; 12] = tuple.get(8..20)?.first_chunk()?;
-        let id = u64::from_le_bytes(*data.first_chunk()?);
-        let seq = u32::from_le_bytes(*data.last_chunk()?);
-        Some((id, seq ^ SIGN))
-    }
-
-    #[inline]
-    #[expect(clippy::cast_precision_loss, reason = "a guess")]
-    fn distance(value: (u64, u32), from: (u64, u32)) -> f64 {
-        value.0.wrapping_sub(from.0) as f64 * 4_294_967_296.0 + f64::from(value.1)
-            - f64::from(from.1)
-    }
-
-    #[inline]
-    fn read_id(tuple: &[u8]) -> Option<(u64, u32)> {
-        Some((u64::from_le_bytes(*tuple.get(8..16)?.first_chunk()?), 0))
+    fn rank(tuple: &[u8]) -> Option<Rank> {
+        let seq = i32::from_le_bytes(*tuple.get(16..20)?.first_chunk()?);
+        Some(Rank { id: Self::id(tuple)?, seq: seq.into() })
     }
 }
 
 /// A key out of the first `KEY_END` bytes of a tuple.
+#[inline]
 pub(crate) fn key_of(width: KeyWidth, tuple: &[u8]) -> Option<Key> {
     let (id, seq) = match width {
         KeyWidth::Oid => {
@@ -170,10 +154,12 @@ pub(crate) fn key_of(width: KeyWidth, tuple: &[u8]) -> Option<Key> {
 
 #[cfg(test)]
 mod tests {
+    use std::vec::Vec;
+
     use super::*;
 
     #[test]
-    fn numbers_order_keys_as_the_server_does() {
+    fn ranks_order_keys_as_the_server_does() {
         let ids = [0, 1, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff];
         let seqs = [i32::MIN, -1, 0, 1, i32::MAX];
         let keys: Vec<Key> = ids
@@ -181,11 +167,10 @@ mod tests {
             .flat_map(|id| seqs.iter().map(|seq| Key::new(Oid8::new(*id), *seq)))
             .collect();
         for pair in keys.windows(2) {
-            assert!(pair[0] < pair[1]);
-            assert!(OidLayout::value(pair[0]) < OidLayout::value(pair[1]), "{pair:?}");
-            assert!(Oid8Layout::value(pair[0]) < Oid8Layout::value(pair[1]), "{pair:?}");
+            let (low, high) = (Rank::of(pair[0]), Rank::of(pair[1]));
+            assert!(pair[0] < pair[1] && low.is_below(high) && !high.is_below(low), "{pair:?}");
+            assert!(!low.is_below(low));
+            assert!(Rank { seq: Rank::NO_SEQ, ..low }.is_below(low));
         }
     }
-
-    use std::vec::Vec;
 }

@@ -7,8 +7,10 @@ extern crate alloc;
 #[cfg(any(feature = "std", pgtoast_loom, test))]
 extern crate std;
 
+mod allocate;
 mod build;
 mod check;
+mod descent;
 mod error;
 mod index;
 mod insert;
@@ -18,8 +20,11 @@ mod memory;
 mod meta;
 mod node;
 mod node_page;
+mod packer;
 mod pages;
+mod parent;
 mod search;
+mod seek;
 #[cfg(any(feature = "std", pgtoast_loom))]
 mod shared;
 mod special;

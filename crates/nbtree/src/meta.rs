@@ -81,12 +81,18 @@ impl Meta {
     /// # Errors
     /// [`NbtreeError::Meta`] unless it is the metapage of an index of version 4.
     pub fn parse(bytes: &[u8]) -> Result<Self, NbtreeError> {
+        Self::view(bytes).copied()
+    }
+
+    /// The same in its place.
+    #[inline]
+    pub(crate) fn view(bytes: &[u8]) -> Result<&Self, NbtreeError> {
         let contents = bytes.get(PageHeader::LEN..).unwrap_or_default();
-        let special = bytes.last_chunk::<{ Special::LEN }>();
-        let (Ok((meta, _)), Some(special)) = (Self::read_from_prefix(contents), special) else {
+        let (Ok((meta, _)), Ok((_, special))) =
+            (Self::ref_from_prefix(contents), Special::ref_from_suffix(bytes))
+        else {
             return Err(NbtreeError::Meta { magic: 0, version: 0 });
         };
-        let special: Special = zerocopy::transmute!(*special);
         let is_meta = special.flags().contains(NodeFlags::META);
         if is_meta && meta.magic == Self::MAGIC && meta.version == Self::VERSION {
             Ok(meta)

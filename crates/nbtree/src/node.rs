@@ -1,4 +1,4 @@
-//! A page of the tree, to be read and to be changed.
+//! A page of the tree.
 //!
 //! ```text
 //! byte 0        24                              lower      upper                   special
@@ -8,14 +8,12 @@
 //! The high key is the bound of everything on the page from above. Line pointers are in key order.
 //!
 //! Nothing here trusts the bytes: what does not lie in the page is an error.
-use core::cmp::Ordering;
-
-use pgtoast_base::{BlockNumber, BlockSize, ItemPointer, OffsetNumber};
-use pgtoast_page::{LinePointer, LineState, PageError, PageHeader, PageMut};
+use pgtoast_base::{BlockNumber, ItemPointer, OffsetNumber};
+use pgtoast_page::{LinePointer, LineState, PageError, PageHeader};
 use zerocopy::FromBytes;
 
 use crate::error::NbtreeError;
-use crate::key::{Key, KeyWidth, Layout, Oid8Layout, OidLayout};
+use crate::key::{Key, KeyWidth};
 use crate::special::{NodeFlags, Special};
 use crate::tuple::{Bound, IndexTuple};
 
@@ -26,13 +24,26 @@ pub(crate) struct Target {
     pub(crate) tid: Option<ItemPointer>,
 }
 
+impl Target {
+    /// The first entry of that key.
+    pub(crate) const fn first_of(key: Key) -> Self {
+        Self { key, tid: None }
+    }
+
+    /// The place of one entry.
+    pub(crate) const fn entry(key: Key, tid: ItemPointer) -> Self {
+        Self { key, tid: Some(tid) }
+    }
+}
+
 /// A page of the tree.
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'a> {
     bytes: &'a [u8],
     special: &'a Special,
+    /// In key order.
+    pointers: &'a [LinePointer],
     block: BlockNumber,
-    count: u16,
     upper: u16,
 }
 
@@ -41,28 +52,23 @@ impl<'a> Node<'a> {
     /// its line pointers are sound after this; what they lead to is asked item by item.
     #[inline]
     pub(crate) fn parse(bytes: &'a [u8], block: BlockNumber) -> Result<Self, NbtreeError> {
-        let end = bytes.len().wrapping_sub(Special::LEN);
-        let (Ok((special, _)), Some((lower, upper, start))) =
-            (Special::ref_from_suffix(bytes).map(|(rest, s)| (s, rest)), offsets(bytes))
-        else {
-            return Err(shape(bytes, block));
-        };
-        let (lower_at, upper_at) = (usize::from(lower), usize::from(upper));
-        let sound = usize::from(start) == end
-            && lower_at >= PageHeader::LEN
-            && lower_at <= upper_at
-            && upper_at <= end
-            && lower.is_multiple_of(4);
-        if !sound {
-            return Err(shape(bytes, block));
-        }
-        let flags = special.flags();
-        if flags.contains(NodeFlags::META) {
-            return Err(NbtreeError::Flags { block: block.get(), found: flags.bits() });
-        }
+        Self::of(bytes, block).ok_or_else(|| shape(bytes, block))
+    }
+
+    /// The same without saying why not.
+    #[inline]
+    pub(crate) fn of(bytes: &'a [u8], block: BlockNumber) -> Option<Self> {
+        let (rest, special) = Special::ref_from_suffix(bytes).ok()?;
+        let (lower, upper, start) = offsets(bytes)?;
+        let is_sound = usize::from(start) == rest.len() && lower <= upper && upper <= start;
+        let is_node = is_sound && !special.flags().contains(NodeFlags::META);
+        // Which are whole ones, or it is none.
+        let pointers = rest.get(PageHeader::LEN..lower.into())?;
+        let pointers = <[LinePointer]>::ref_from_bytes(pointers).ok()?;
         // In place of line pointers a deleted page keeps when it may be used again.
-        let pointer_bytes = if flags.contains(NodeFlags::DELETED) { 0 } else { lower - 24 };
-        Ok(Self { bytes, special, block, count: pointer_bytes / 4, upper })
+        let is_deleted = special.flags().contains(NodeFlags::DELETED);
+        let pointers = if is_deleted { &[] } else { pointers };
+        is_node.then_some(Self { bytes, special, pointers, block, upper })
     }
 
     #[inline]
@@ -101,8 +107,9 @@ impl<'a> Node<'a> {
 
     /// The highest item number.
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "they end at a u16")]
     pub(crate) fn count(&self) -> u16 {
-        self.count
+        self.pointers.len() as u16
     }
 
     /// The number of the first item that is not the high key.
@@ -114,13 +121,13 @@ impl<'a> Node<'a> {
     /// Items that are not the high key.
     #[inline]
     pub(crate) fn data_count(&self) -> u16 {
-        (self.count + 1).saturating_sub(self.first())
+        (self.count() + 1).saturating_sub(self.first())
     }
 
     /// Bytes between line pointers and items.
     #[inline]
     pub(crate) fn free_bytes(&self) -> usize {
-        usize::from(self.upper) - PageHeader::LEN - 4 * usize::from(self.count)
+        usize::from(self.upper) - PageHeader::LEN - size_of_val(self.pointers)
     }
 
     /// Whether an item of that length fits.
@@ -131,12 +138,7 @@ impl<'a> Node<'a> {
 
     #[inline]
     pub(crate) fn pointer(&self, item: u16) -> Option<LinePointer> {
-        if item == 0 || item > self.count {
-            return None;
-        }
-        let start = PageHeader::LEN - 4 + 4 * usize::from(item);
-        let word = self.bytes.get(start..start + 4)?.first_chunk()?;
-        Some(LinePointer::from_word(u32::from_le_bytes(*word)))
+        self.pointers.get(usize::from(item).wrapping_sub(1)).copied()
     }
 
     /// The bytes of an item, dead or not.
@@ -157,6 +159,13 @@ impl<'a> Node<'a> {
         self.stored(item)
             .and_then(IndexTuple::parse)
             .ok_or(NbtreeError::ItemOutside { block: self.block.get(), item })
+    }
+
+    /// So many bytes from where an item starts, whatever its line pointer says its length is.
+    #[inline]
+    pub(crate) fn key_bytes(&self, pointer: LinePointer, len: usize) -> Option<&'a [u8]> {
+        let start = usize::from(pointer.offset());
+        self.bytes.get(start..start + len)
     }
 
     pub(crate) fn is_dead(&self, item: u16) -> bool {
@@ -192,91 +201,17 @@ impl<'a> Node<'a> {
         tuple.key(width).ok_or(columns)
     }
 
+    /// The tid of an item of a leaf, if it is an entry of that key and of one tid, not marked dead.
+    #[inline]
+    pub(crate) fn plain_row(&self, width: KeyWidth, item: u16, key: Key) -> Option<ItemPointer> {
+        let (found, tid, is_dead) = self.plain_entry(width, item)?;
+        (found == key && !is_dead).then_some(tid)
+    }
+
     /// The block that an item of an inner page leads to.
     #[inline]
     pub(crate) fn child(&self, item: u16) -> Result<BlockNumber, NbtreeError> {
         Ok(self.tuple(item)?.tid().block)
-    }
-
-    /// Whether what is looked for is beyond this page.
-    #[inline]
-    pub(crate) fn is_beyond(&self, width: KeyWidth, target: Target) -> Result<bool, NbtreeError> {
-        if self.is_rightmost() {
-            return Ok(false);
-        }
-        let below = match width {
-            KeyWidth::Oid => self.is_past_end::<OidLayout>(target),
-            KeyWidth::Oid8 => self.is_past_end::<Oid8Layout>(target),
-        };
-        below.ok_or(NbtreeError::ItemOutside { block: self.block.get(), item: 1 })
-    }
-
-    /// Whether the high key is below what is looked for. The last item, which the search within the page
-    /// needs anyway, answers that most of the time.
-    #[inline]
-    fn is_past_end<L: Layout>(&self, target: Target) -> Option<bool> {
-        let value = L::value(target.key);
-        let last = self.count;
-        let is_within = if last < 2 {
-            false
-        } else if self.is_leaf() {
-            self.leaf_value::<L>(last)? > value
-        } else {
-            !self.is_below::<L>(last, value, target)?
-        };
-        if is_within { Some(false) } else { self.is_below::<L>(1, value, target) }
-    }
-
-    /// Whether a pivot is below what is looked for. One that lacks columns is below everything that
-    /// has the columns it does have.
-    #[inline]
-    fn is_below<L: Layout>(&self, item: u16, value: L::Value, target: Target) -> Option<bool> {
-        let tuple = IndexTuple::parse(self.stored(item)?)?;
-        let bound = match tuple.pivot_columns() {
-            0 => return Some(true),
-            1 => L::read_id(tuple.bytes())?,
-            _ => L::read(tuple.bytes())?,
-        };
-        Some(match bound.cmp(&value) {
-            Ordering::Less => true,
-            Ordering::Greater => false,
-            Ordering::Equal => match (tuple.pivot_tid(), target.tid) {
-                (None, _) => true,
-                (Some(bound), Some(tid)) => bound < tid,
-                (Some(_), None) => false,
-            },
-        })
-    }
-
-    /// Which item of an inner page leads towards what is looked for: the last one below it. The first
-    /// is below everything, whatever is in it.
-    #[inline]
-    pub(crate) fn downlink(&self, width: KeyWidth, target: Target) -> Result<u16, NbtreeError> {
-        let first = self.first();
-        if self.count < first {
-            return Err(NbtreeError::DownlinkMissing { block: self.block.get(), child: 0 });
-        }
-        let found = match width {
-            KeyWidth::Oid => self.last_below::<OidLayout>(first, target),
-            KeyWidth::Oid8 => self.last_below::<Oid8Layout>(first, target),
-        };
-        found.map_err(|item| NbtreeError::ItemOutside { block: self.block.get(), item })
-    }
-
-    #[inline]
-    fn last_below<L: Layout>(&self, first: u16, target: Target) -> Result<u16, u16> {
-        let value = L::value(target.key);
-        let (low, last) = (first + 1, self.count);
-        let is_below = |item| self.is_below::<L>(item, value, target);
-        if last < low || !is_below(low).ok_or(low)? {
-            return Ok(first);
-        }
-        if is_below(last).ok_or(last)? {
-            return Ok(last);
-        }
-        let bound = |item| L::read_id(self.stored(item)?);
-        let guess = guess::<L>(low, last, value, bound(low), bound(last));
-        Ok(first_not(low + 1, last, guess, is_below)? - 1)
     }
 
     /// Whether everything on the page is below a bound which may be the high key of one further right.
@@ -294,7 +229,7 @@ impl<'a> Node<'a> {
         width: KeyWidth,
         bound: Bound,
     ) -> Result<u16, NbtreeError> {
-        let (mut low, mut high) = (self.first(), self.count + 1);
+        let (mut low, mut high) = (self.first(), self.count() + 1);
         while high.saturating_sub(low) > 1 {
             let middle = low + (high - low) / 2;
             let outside = NbtreeError::ItemOutside { block: self.block.get(), item: middle };
@@ -306,125 +241,18 @@ impl<'a> Node<'a> {
         }
         Ok(low)
     }
-
-    /// The first item of a leaf whose key is not below that one; one past the last if all are.
-    #[inline]
-    pub(crate) fn lower_bound(&self, width: KeyWidth, key: Key) -> Result<u16, NbtreeError> {
-        let found = match width {
-            KeyWidth::Oid => self.first_at::<OidLayout>(key),
-            KeyWidth::Oid8 => self.first_at::<Oid8Layout>(key),
-        };
-        found.map_err(|item| NbtreeError::ItemOutside { block: self.block.get(), item })
-    }
-
-    #[inline]
-    fn first_at<L: Layout>(&self, key: Key) -> Result<u16, u16> {
-        let value = L::value(key);
-        let (low, last) = (self.first(), self.count);
-        if last < low {
-            return Ok(low);
-        }
-        // Ids grow, so the place is often past the end.
-        let highest = self.leaf_value::<L>(last).ok_or(last)?;
-        if highest < value {
-            return Ok(last + 1);
-        }
-        let lowest = self.leaf_value::<L>(low).ok_or(low)?;
-        if lowest >= value {
-            return Ok(low);
-        }
-        let guess = guess::<L>(low, last, value, Some(lowest), Some(highest));
-        first_not(low + 1, last, guess, |item| Some(self.leaf_value::<L>(item)? < value))
-    }
-
-    /// The key of a leaf item, whatever kind of tuple it says it is.
-    #[inline]
-    fn leaf_value<L: Layout>(&self, item: u16) -> Option<L::Value> {
-        let start = PageHeader::LEN - 4 + 4 * usize::from(item);
-        let word = u32::from_le_bytes(*self.bytes.get(start..start + 4)?.first_chunk()?);
-        let offset = (word & 0x7fff) as usize;
-        L::read(self.bytes.get(offset..offset + L::KEY_END)?)
-    }
 }
 
-/// Where between two items a number would be if those between were spread evenly. Ids are given out one
-/// after the other, so mostly they are, and a search that starts there touches a few lines of memory in
-/// place of many.
+/// `lower`, `upper` and `special` of the header.
 #[inline]
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the two items")]
-fn guess<L: Layout>(
-    low: u16,
-    last: u16,
-    value: L::Value,
-    lowest: Option<L::Value>,
-    highest: Option<L::Value>,
-) -> u16 {
-    let (Some(lowest), Some(highest)) = (lowest, highest) else { return low };
-    if value <= lowest || highest <= lowest {
-        return low;
-    }
-    let part = L::distance(value, lowest) / L::distance(highest, lowest);
-    low + (part * f64::from(last - low)) as u16
-}
-
-/// The first item in `low..high` that is not below what is looked for, or `high`: outward from a guess in
-/// growing steps, then by halves.
-#[inline]
-fn first_not(
-    low: u16,
-    high: u16,
-    guess: u16,
-    is_below: impl Fn(u16) -> Option<bool>,
-) -> Result<u16, u16> {
-    let (mut low, mut high) = (low, high);
-    if low >= high {
-        return Ok(low);
-    }
-    let at = guess.clamp(low, high - 1);
-    let mut step = 1;
-    if is_below(at).ok_or(at)? {
-        low = at + 1;
-        while low < high {
-            let next = (low + (step - 1)).min(high - 1);
-            if !is_below(next).ok_or(next)? {
-                high = next;
-                break;
-            }
-            low = next + 1;
-            step *= 2;
-        }
-    } else {
-        high = at;
-        while low < high {
-            let next = high.saturating_sub(step).max(low);
-            if is_below(next).ok_or(next)? {
-                low = next + 1;
-                break;
-            }
-            high = next;
-            step *= 2;
-        }
-    }
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if is_below(middle).ok_or(middle)? {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    Ok(low)
-}
-
-#[inline]
-fn offsets(bytes: &[u8]) -> Option<(u16, u16, u16)> {
+pub(crate) fn offsets(bytes: &[u8]) -> Option<(u16, u16, u16)> {
     let (header, _) = PageHeader::ref_from_prefix(bytes).ok()?;
     Some((header.lower(), header.upper(), header.special()))
 }
 
 /// Why some bytes have not the shape of a node.
 #[cold]
-fn shape(bytes: &[u8], block: BlockNumber) -> NbtreeError {
+pub(crate) fn shape(bytes: &[u8], block: BlockNumber) -> NbtreeError {
     let page = |error| NbtreeError::Page { block: block.get(), error };
     let Some((lower, upper, special)) = offsets(bytes) else {
         return page(PageError::Length { expected: PageHeader::LEN, found: bytes.len() });
@@ -437,83 +265,18 @@ fn shape(bytes: &[u8], block: BlockNumber) -> NbtreeError {
     if !lower.is_multiple_of(4) {
         return page(PageError::LinePointers { lower });
     }
-    page(PageError::Bounds { lower, upper, special, page_bytes })
-}
-
-/// The special space of a page, to be changed.
-///
-/// # Panics
-/// When the page is shorter than that.
-pub(crate) fn special_mut(bytes: &mut [u8]) -> &mut Special {
-    match Special::mut_from_suffix(bytes) {
-        Ok((_, special)) => special,
-        Err(_) => panic!("a page is longer than its special space"),
-    }
-}
-
-/// Makes an empty node of any bytes as long as a block.
-pub(crate) fn init(bytes: &mut [u8], block_size: BlockSize, special: Special) {
-    PageMut::init(bytes, block_size, Special::LEN).expect("as long as a block");
-    *special_mut(bytes) = special;
-}
-
-/// Puts an item into a parsed node that has room for it; those from `item` on move up by one.
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "offsets in a page")]
-pub(crate) fn insert_item(bytes: &mut [u8], item: u16, tuple: &[u8]) {
-    let Some((lower, upper, _)) = offsets(bytes) else { return };
-    let (lower, upper) = (usize::from(lower), usize::from(upper));
-    debug_assert!(lower + LinePointer::LEN + tuple.len() <= upper);
-    let start = PageHeader::LEN - LinePointer::LEN + LinePointer::LEN * usize::from(item);
-    let at = upper - tuple.len();
-    if start < lower {
-        bytes.copy_within(start..lower, start + LinePointer::LEN);
-    }
-    bytes[at..upper].copy_from_slice(tuple);
-    let pointer = LinePointer::normal(at as u16, tuple.len() as u16);
-    bytes[start..start + LinePointer::LEN].copy_from_slice(&pointer.word().to_le_bytes());
-    bytes[12..14].copy_from_slice(&((lower + LinePointer::LEN) as u16).to_le_bytes());
-    bytes[14..16].copy_from_slice(&(at as u16).to_le_bytes());
-}
-
-/// Lays items into a page one after the other.
-pub(crate) struct Packer<'a> {
-    bytes: &'a mut [u8],
-    lower: usize,
-    upper: usize,
-}
-
-impl<'a> Packer<'a> {
-    /// Into an empty node.
-    pub(crate) fn new(bytes: &'a mut [u8], block_size: BlockSize, special: Special) -> Self {
-        init(bytes, block_size, special);
-        let upper = bytes.len() - Special::LEN;
-        Self { bytes, lower: PageHeader::LEN, upper }
-    }
-
-    /// Adds an item behind the others; `None` if there is no room.
-    #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "offsets in a page")]
-    pub(crate) fn push(&mut self, tuple: &[u8]) -> Option<()> {
-        let at = self.upper.checked_sub(tuple.len())?;
-        if self.lower + LinePointer::LEN > at {
-            return None;
+    match Special::ref_from_suffix(bytes) {
+        Ok((_, special)) if special.flags().contains(NodeFlags::META) => {
+            NbtreeError::Flags { block: block.get(), found: special.flags().bits() }
         }
-        self.bytes[at..self.upper].copy_from_slice(tuple);
-        let pointer = LinePointer::normal(at as u16, tuple.len() as u16);
-        let word = pointer.word().to_le_bytes();
-        self.bytes[self.lower..self.lower + LinePointer::LEN].copy_from_slice(&word);
-        self.lower += LinePointer::LEN;
-        self.upper = at;
-        Some(())
+        _ => page(PageError::Bounds { lower, upper, special, page_bytes }),
     }
+}
 
-    /// Writes the header.
-    #[expect(clippy::cast_possible_truncation, reason = "offsets in a page")]
-    pub(crate) fn finish(self) {
-        self.bytes[12..14].copy_from_slice(&(self.lower as u16).to_le_bytes());
-        self.bytes[14..16].copy_from_slice(&(self.upper as u16).to_le_bytes());
-    }
+/// A page with flags that it cannot have where it is.
+#[cold]
+pub(crate) fn unexpected(node: &Node<'_>) -> NbtreeError {
+    NbtreeError::Flags { block: node.block().get(), found: node.flags().bits() }
 }
 
 /// A number of items as item numbers.

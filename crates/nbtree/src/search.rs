@@ -5,10 +5,11 @@ use core::ops::{ControlFlow, RangeInclusive};
 
 use pgtoast_base::{BlockNumber, ItemPointer, Oid8};
 
+use crate::descent::{Leaf, Steps};
 use crate::error::NbtreeError;
-use crate::index::{Index, Result, Steps, unexpected};
+use crate::index::{Index, Result};
 use crate::key::Key;
-use crate::node::{Node, Target};
+use crate::node::{Node, Target, unexpected};
 use crate::pages::IndexPages;
 
 impl<P: IndexPages> Index<P> {
@@ -18,8 +19,16 @@ impl<P: IndexPages> Index<P> {
     /// # Errors
     /// What is wrong with the pages on the way; the storage's own.
     pub fn get(&self, key: Key) -> Result<Option<ItemPointer>, P> {
+        if key.chunk_id.get() > self.width().highest_id() {
+            return Ok(None);
+        }
+        let Some(leaf) = self.leaf(Target::first_of(key))? else { return Ok(None) };
+        let (block, page, item) = &leaf;
+        if let Some(tid) = Node::parse(page, *block)?.plain_row(self.width(), *item, key) {
+            return Ok(Some(tid));
+        }
         let mut found = None;
-        self.visit(key..=key, |_, tid| {
+        self.walk_from(leaf, key, false, |_, tid| {
             found = Some(tid);
             ControlFlow::Break(())
         })?;
@@ -98,17 +107,26 @@ impl<P: IndexPages> Index<P> {
         &self,
         range: RangeInclusive<Key>,
         with_dead: bool,
-        mut visit: impl FnMut(Key, ItemPointer) -> ControlFlow<()>,
+        visit: impl FnMut(Key, ItemPointer) -> ControlFlow<()>,
     ) -> Result<(), P> {
         let (start, end) = range.into_inner();
         if start > end || start.chunk_id.get() > self.width().highest_id() {
             return Ok(());
         }
-        let Some((mut block, mut page)) = self.leaf(Target::first_of(start))? else {
-            return Ok(());
-        };
+        match self.leaf(Target::first_of(start))? {
+            Some(leaf) => self.walk_from(leaf, end, with_dead, visit),
+            None => Ok(()),
+        }
+    }
+
+    fn walk_from<'a>(
+        &'a self,
+        (mut block, mut page, mut first): Leaf<'a, P>,
+        end: Key,
+        with_dead: bool,
+        mut visit: impl FnMut(Key, ItemPointer) -> ControlFlow<()>,
+    ) -> Result<(), P> {
         let mut steps = Steps::default();
-        let mut first = Node::parse(&page, block)?.lower_bound(self.width(), start)?;
         loop {
             let node = Node::parse(&page, block)?;
             let flow = self.read_leaf(&node, first, end, with_dead, &mut visit)?;
@@ -118,7 +136,7 @@ impl<P: IndexPages> Index<P> {
             drop(page);
             block = next;
             page = self.latch_read(block)?;
-            first = Node::parse(&page, block)?.first();
+            first = 0;
         }
     }
 
@@ -160,6 +178,11 @@ impl<P: IndexPages> Index<P> {
                     return Ok(None);
                 }
             }
+        }
+        // Most of the time the high key says that the next page has nothing more.
+        let last = Target::entry(end, ItemPointer::INVALID);
+        if !node.is_rightmost() && !node.is_beyond(self.width(), last)? {
+            return Ok(None);
         }
         Ok(node.special().next())
     }
@@ -203,25 +226,21 @@ impl<P: IndexPages> Range<'_, P> {
         self.entries.clear();
         self.at = 0;
         let next = core::mem::replace(&mut self.next, Next::Done);
-        let (block, page, start) = match next {
+        let (block, page, first) = match next {
             Next::Done => return Ok(()),
             Next::Descend(start) if start.chunk_id.get() > self.index.width().highest_id() => {
                 return Ok(());
             }
             Next::Descend(start) => match self.index.leaf(Target::first_of(start))? {
-                Some((block, page)) => (block, page, Some(start)),
+                Some(leaf) => leaf,
                 None => return Ok(()),
             },
             Next::Leaf(block) => {
                 self.steps.right(self.index.pages(), block)?;
-                (block, self.index.latch_read(block)?, None)
+                (block, self.index.latch_read(block)?, 0)
             }
         };
         let node = Node::parse(&page, block)?;
-        let first = match start {
-            Some(start) => node.lower_bound(self.index.width(), start)?,
-            None => node.first(),
-        };
         let entries = &mut self.entries;
         let flow = self.index.read_leaf(&node, first, self.end, false, &mut |key, tid| {
             entries.push((key, tid));

@@ -1,15 +1,17 @@
 //! Splitting a page.
 use alloc::vec;
 
+use crate::descent::Path;
 use crate::error::NbtreeError;
-use crate::index::{Index, Path, Result, kept_flags};
-use crate::insert::{Latched, end_split, without_key};
+use crate::index::{Index, Latched, Result};
 use crate::log::Action;
-use crate::node::{Node, Packer, special_mut};
+use crate::node::Node;
+use crate::packer::{Packer, special_mut};
 use crate::pages::IndexPages;
+use crate::parent::end_split;
 use crate::special::{NodeFlags, Special};
 use crate::split_point::SplitPoint;
-use crate::tuple::{IndexTuple, OwnedTuple};
+use crate::tuple::{IndexTuple, OwnedTuple, without_key};
 
 impl<P: IndexPages> Index<P> {
     /// Splits a page so that a tuple comes to lie at an item, and gives the new page its downlink.
@@ -198,4 +200,9 @@ impl<'a> Halves<'a> {
         }
         Ok(fits.then_some(()))
     }
+}
+
+/// Flags that a page keeps through a split.
+fn kept_flags(flags: NodeFlags) -> NodeFlags {
+    flags.difference(NodeFlags::ROOT | NodeFlags::SPLIT_END | NodeFlags::HAS_GARBAGE)
 }

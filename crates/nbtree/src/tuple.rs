@@ -120,6 +120,7 @@ impl<'a> IndexTuple<'a> {
     }
 
     /// The key of a leaf tuple.
+    #[inline]
     pub(crate) fn key(self, width: KeyWidth) -> Option<Key> {
         key_of(width, self.1)
     }
@@ -247,6 +248,13 @@ impl OwnedTuple {
         self.len
     }
 
+    /// The same, as a log has it.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "at most MAX_LEN")]
+    pub(crate) fn short_len(&self) -> u16 {
+        self.len as u16
+    }
+
     #[inline]
     pub(crate) fn view(&self) -> IndexTuple<'_> {
         let (header, _) = self.bytes.split_first_chunk().expect("longer than a header");
@@ -262,6 +270,11 @@ impl OwnedTuple {
     fn set_tid(&mut self, tid: ItemPointer) {
         self.bytes[..TID_LEN].copy_from_slice(&tid.to_bytes());
     }
+}
+
+/// The first entry of the right page of a split of inner pages: its downlink, and no key.
+pub(crate) fn without_key(tuple: IndexTuple<'_>) -> OwnedTuple {
+    OwnedTuple::minus_infinity(tuple.tid().block)
 }
 
 /// How many columns tell two keys apart: 1 or 2, and 3 where only the tid does.

@@ -23,12 +23,13 @@ use alloc::vec::Vec;
 use pgtoast_base::{BlockNumber, ItemPointer, OffsetNumber};
 use pgtoast_page::{PageError, PageHeader, PageMut};
 
+use crate::descent::{Path, Steps, expect_level};
 use crate::error::{IndexError, NbtreeError};
-use crate::index::{Index, Path, Result, Steps, expect_level, unexpected};
-use crate::insert::Latched;
+use crate::index::{Index, Latched, Result};
 use crate::log::Action;
 use crate::meta::Meta;
-use crate::node::{Node, Packer, item_number, special_mut};
+use crate::node::{Node, item_number, unexpected};
+use crate::packer::{Packer, special_mut};
 use crate::pages::IndexPages;
 use crate::special::{NodeFlags, Special};
 use crate::sync::mutated;

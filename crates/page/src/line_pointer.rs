@@ -43,6 +43,7 @@ impl LinePointer {
     ///
     /// # Panics
     /// When `offset` or `len`, both in bytes, needs more than 15 bits: no page is that long.
+    #[inline]
     #[must_use]
     pub const fn normal(offset: u16, len: u16) -> Self {
         assert!(offset as u32 <= Self::FIELD && len as u32 <= Self::FIELD);
@@ -66,6 +67,7 @@ impl LinePointer {
     }
 
     /// From its 32 bits.
+    #[inline]
     #[must_use]
     pub const fn from_word(word: u32) -> Self {
         Self(U32::from_bytes(word.to_le_bytes()))
