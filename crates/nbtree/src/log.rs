@@ -148,6 +148,11 @@ mod tests {
             with_right_sibling: false,
             with_child: false,
         };
+        let unlink = |with_left_sibling, with_leaf, with_meta| Action::Unlink {
+            with_left_sibling,
+            with_leaf,
+            with_meta,
+        };
         for (action, len) in [
             (Action::InsertLeaf { tuple_len: 16 }, 64),
             (Action::InsertLeaf { tuple_len: 24 }, 72),
@@ -156,6 +161,12 @@ mod tests {
             (Action::InsertUpper { tuple_len: 16, with_meta: false }, 72),
             (split(42 * 16), 752),
             (split(43 * 16), 768),
+            (Action::Vacuum { count: 60 }, 170),
+            (Action::Vacuum { count: 64 }, 178),
+            (Action::MarkHalfDead, 74),
+            (unlink(false, false, false), 90),
+            (unlink(true, false, false), 98),
+            (unlink(false, true, true), 134),
         ] {
             assert_eq!(action.record_len(), len, "{action:?}");
         }
