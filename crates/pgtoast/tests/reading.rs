@@ -294,6 +294,31 @@ fn a_line_of_the_log_leads_to_its_row() {
     }
 }
 
+/// An update that leaves a large column alone keeps its pointer, so that two row versions share the value; people
+/// fear that it is written again.
+#[test]
+fn a_value_that_row_versions_share_is_told_of_each_and_counted_once() {
+    for major in MAJORS {
+        let fixture = Fixture::new(major);
+        let all = fixture.json(&["values", "notes", "--column", "outside", "--dead"]);
+        let all = all["values"].as_array().unwrap();
+        let shared = all.iter().find(|one| {
+            let same = all.iter().filter(|other| other["value_id"] == one["value_id"]);
+            one["is_dead"] == false && same.count() > 1
+        });
+        let id = shared.expect("row 2 was updated")["value_id"].to_string();
+        let found = fixture.json(&["values", "notes", "--value-id", &id]);
+        let versions = found["values"].as_array().unwrap();
+        let living = versions.iter().filter(|one| one["is_dead"] == false).count();
+        assert_eq!((versions.len(), living), (2, 1), "{found:#}");
+        let columns = fixture.json(&["columns", "notes"]);
+        let outside =
+            columns["columns"].as_array().unwrap().iter().find(|one| one["name"] == "outside");
+        assert_eq!(outside.unwrap()["forms"]["out_of_line"], 36);
+        assert_eq!(columns["toast"]["values"], 40);
+    }
+}
+
 #[test]
 fn sound_tables_give_no_finding() {
     for major in MAJORS {

@@ -61,6 +61,7 @@ pub(super) struct Arguments {
 
 /// What holds for every command.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Options of every command")]
 pub(super) struct GlobalArguments {
     /// The data directory
     ///

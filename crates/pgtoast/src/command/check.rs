@@ -44,6 +44,8 @@ pub(super) fn run(
     } else {
         writeln!(output, "PostgreSQL {}, {}", directory.version().major, directory.consistency())?;
     }
+    // Above the bar, if there is one.
+    output.flush()?;
     let mut printer = Printer {
         output: &mut *output,
         progress: context.progress(total),
