@@ -92,8 +92,7 @@ impl<L: Layout, S: SpillStore> ReorderBuffer<L, S> {
     /// not known.
     #[must_use]
     pub fn accounted_bytes_of(&self, xid: Xid) -> Option<usize> {
-        let mut all = self.transactions.all();
-        all.find(|(_, one)| one.xid == xid).map(|(_, one)| one.size)
+        self.transactions.get(xid).map(|one| one.size)
     }
 
     /// Where changes lie in memory.

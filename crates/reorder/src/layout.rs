@@ -19,6 +19,9 @@ use core::fmt;
 use pgtoast_memctx::{Account, MemoryError};
 
 /// Memory for changes. A transaction and the subtransactions that are known to be its own share a place.
+///
+/// What it holds it gives back when it is asked to; a buffer whose layout refuses that, loses count of its
+/// memory and panics.
 pub trait Layout {
     /// Where the changes of a transaction go. Not all of them need be in it: those that a subtransaction
     /// had before anybody knew whose it is are in another.

@@ -51,6 +51,10 @@ impl<L: Layout> Transactions<L> {
         Some(id)
     }
 
+    pub(crate) fn get(&self, xid: Xid) -> Option<&Transaction<L>> {
+        self.by_xid.get(&xid.get()).map(|id| &self[*id])
+    }
+
     pub(crate) fn find_or_add(&mut self, xid: Xid) -> TransactionId {
         if let Some(id) = self.find(xid) {
             return id;
@@ -86,12 +90,9 @@ impl<L: Layout> Transactions<L> {
 
     /// Those at the top.
     pub(crate) fn tops(&self) -> impl Iterator<Item = (TransactionId, &Transaction<L>)> {
-        self.all().filter(|(_, transaction)| transaction.top.is_none())
-    }
-
-    pub(crate) fn all(&self) -> impl Iterator<Item = (TransactionId, &Transaction<L>)> {
         let numbers = (0..).map(TransactionId);
-        numbers.zip(&self.slots).filter_map(|(id, slot)| Some((id, slot.as_ref()?)))
+        let all = numbers.zip(&self.slots).filter_map(|(id, slot)| Some((id, slot.as_ref()?)));
+        all.filter(|(_, transaction)| transaction.top.is_none())
     }
 
     /// The one with the most of its own in memory.
