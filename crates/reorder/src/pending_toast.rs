@@ -6,10 +6,10 @@
 //! ```
 //! A chunk that was spilled stays in its file: only where it is is kept, so that chunks to which no row ever
 //! points take a few bytes each, and a value takes memory when it is put together.
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::{ControlFlow, Range};
 
-use hashbrown::HashMap;
 use pgtoast_base::{ItemPointer, Oid, Oid8};
 use pgtoast_toast::{
     Chunk, ChunkOrder, ChunkSize, ChunkSource, Detoaster, ReadError, ValueIdWidth, ValueKey,
@@ -25,8 +25,8 @@ use crate::{DirectChunks, DirectValues, Layout, ReorderError, SpillFault};
 
 /// Chunks by what points to them; a TOAST relation's id comes first.
 pub(crate) struct PendingToast<H> {
-    values: HashMap<(u32, u64), PendingValue<H>>,
-    direct: HashMap<(u32, u64), PendingChunk<H>>,
+    values: BTreeMap<(u32, u64), PendingValue<H>>,
+    direct: BTreeMap<(u32, u64), PendingChunk<H>>,
     chunks: u64,
 }
 
@@ -53,7 +53,7 @@ pub(crate) enum ChunkKey {
 
 impl<H> PendingToast<H> {
     pub(crate) fn new() -> Self {
-        Self { values: HashMap::new(), direct: HashMap::new(), chunks: 0 }
+        Self { values: BTreeMap::new(), direct: BTreeMap::new(), chunks: 0 }
     }
 
     /// Under what a chunk that came is to be kept; `None` for a piece of a direct value of which nobody says
@@ -103,10 +103,9 @@ impl<H> PendingToast<H> {
     }
 
     /// Takes all of them out.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = PendingChunk<H>> + use<'_, H> {
-        self.chunks = 0;
-        let values = self.values.drain().flat_map(|(_, value)| value.chunks);
-        values.chain(self.direct.drain().map(|(_, chunk)| chunk))
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = PendingChunk<H>> + use<H> {
+        let Self { values, direct, .. } = core::mem::replace(self, Self::new());
+        values.into_values().flat_map(|value| value.chunks).chain(direct.into_values())
     }
 }
 

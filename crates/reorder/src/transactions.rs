@@ -1,7 +1,7 @@
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
-use hashbrown::HashMap;
 use pgtoast_base::Xid;
 
 use crate::sizes_heap::SizesHeap;
@@ -16,7 +16,7 @@ use crate::{Layout, ReorderStats};
 pub(crate) struct Transactions<L: Layout> {
     slots: Vec<Option<Transaction<L>>>,
     free: Vec<TransactionId>,
-    by_xid: HashMap<u32, TransactionId>,
+    by_xid: BTreeMap<u32, TransactionId>,
     /// Whose record was the last: mostly the next is of the same.
     latest: Option<(Xid, TransactionId)>,
     sizes: SizesHeap,
@@ -29,7 +29,7 @@ impl<L: Layout> Transactions<L> {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            by_xid: HashMap::new(),
+            by_xid: BTreeMap::new(),
             latest: None,
             sizes: SizesHeap::default(),
             list_bytes: 0,
