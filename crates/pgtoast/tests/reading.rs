@@ -405,7 +405,9 @@ fn a_missing_file_is_a_finding_of_the_check() {
         .collect();
     assert_eq!(missing.len(), 1, "{found:#}");
     assert_eq!(missing[0]["relation"], "locked");
-    fixture.run_in(&["values", "locked"]).code(1);
+    for arguments in [&["values", "locked", "--json"][..], &["fsm", "check", "locked", "--json"]] {
+        assert!(fixture.run_in(arguments).code(1).bytes.is_empty(), "no half document");
+    }
     fixture.run_in(&["values", "notes"]).code(0);
 }
 

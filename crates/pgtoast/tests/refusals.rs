@@ -145,6 +145,7 @@ fn a_pipe_that_is_closed_ends_it_quietly() {
             &["get", "notes", "(0,8)", "both"][..],
             &["get", "notes", "(0,8)", "both", "--format", "hex"],
             &["values", "notes", "--inline"],
+            &["check", "notes"],
             &["schema"],
             &["completions", "bash"],
         ] {

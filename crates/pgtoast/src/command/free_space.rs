@@ -30,6 +30,8 @@ pub(super) fn run(
     let directory = context.directory()?;
     let named = context.table(&directory, table)?;
     let (database, relation) = (&named.database, named.heap()?);
+    // A table that cannot be opened is an error before anything is printed.
+    database.table(relation)?;
     let progress = context.progress(main_bytes(database, relation));
     let listen = |bytes| progress.add(bytes);
     let name = if is_rebuild { "fsm rebuild" } else { "fsm check" };

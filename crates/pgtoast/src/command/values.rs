@@ -24,10 +24,11 @@ pub(super) fn run(
     let named = context.table(&directory, &name)?;
     let database = &named.database;
     let relation = table_of(database, named.heap()?);
+    // A table that cannot be opened is an error before anything is printed.
+    let table = database.table(relation)?;
     let column = match &arguments.column {
         None => None,
         Some(column) => {
-            let table = database.table(relation)?;
             let number = column_number(&table, column);
             Some(number.ok_or_else(|| {
                 let table = database.qualified_name(relation);

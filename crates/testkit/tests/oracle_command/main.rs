@@ -116,6 +116,8 @@ struct Expected {
     /// Values, chunks and bytes of the TOAST relation.
     toast: (i64, i64, i64),
     toast_name: String,
+    /// The bytes in the chunks of each value: before release 17 nothing else in SQL says which value is whose.
+    chunk_bytes: BTreeMap<u64, u64>,
     tables: BTreeMap<String, SqlTable>,
     free_space: BTreeMap<String, Vec<i64>>,
 }
@@ -161,6 +163,14 @@ impl Expected {
             "SELECT count(DISTINCT chunk_id), count(*), coalesce(sum(length(chunk_data)), 0)::int8 FROM {toast_name}"
         );
         let toast = client.query_one(&sql, &[])?;
+        let sql = format!(
+            "SELECT chunk_id::int8, sum(length(chunk_data))::int8 FROM {toast_name} GROUP BY chunk_id"
+        );
+        let mut chunk_bytes = BTreeMap::new();
+        for row in client.query(&sql, &[])? {
+            let (id, bytes): (i64, i64) = (row.get(0), row.get(1));
+            chunk_bytes.insert(u64::try_from(id)?, u64::try_from(bytes)?);
+        }
         let rows = client.query_one("SELECT count(*) FROM docs", &[])?.get(0);
         // Last, as queries may prune pages that they come by.
         let (mut tables, mut free_space) = (BTreeMap::new(), BTreeMap::new());
@@ -184,7 +194,7 @@ impl Expected {
             free_space.insert(name, rows.iter().map(|row| row.get(0)).collect());
         }
         let toast = (toast.get(0), toast.get(1), toast.get(2));
-        Ok(Self { knows_ids, rows, values, toast, toast_name, tables, free_space })
+        Ok(Self { knows_ids, rows, values, toast, toast_name, chunk_bytes, tables, free_space })
     }
 
     fn compare(&self, database: &Database) -> Result<String> {
@@ -247,6 +257,9 @@ impl Expected {
             };
             ensure!(same == *expected, "{tid} {column}: {value:?}, by SQL {expected:?}");
         }
+        let by_id = found.values().filter_map(|one| Some((one.value_id?, one.stored_bytes)));
+        let by_id: BTreeMap<u64, u64> = by_id.collect();
+        ensure!(by_id == self.chunk_bytes, "{by_id:?}, by SQL {:?}", self.chunk_bytes);
         for form in [Form::Short, Form::Long, Form::Compressed, Form::OutOfLine] {
             ensure!(found.values().filter(|one| one.form == form).count() > 10, "{form:?}");
         }
