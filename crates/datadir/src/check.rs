@@ -26,6 +26,7 @@
 mod chains;
 mod columns_plan;
 mod coverage;
+mod crew;
 mod cure;
 mod deep;
 mod finding;
