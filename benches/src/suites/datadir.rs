@@ -125,7 +125,7 @@ fn fill(server: &Server, Rows { documents, narrow }: Rows) -> Result<()> {
          WITH piece(v) AS MATERIALIZED (
              SELECT string_agg(decode(md5(i::text), 'hex'), '') FROM generate_series(1, 65536) i)
          INSERT INTO documents
-         SELECT g, substr(v, 1 + (g * 7919) % 1000000, 2100 + g % 700), 'note ' || g
+         SELECT g, substr(v, (1 + g::int8 * 7919 % 1000000)::int4, 2100 + g % 700), 'note ' || g
          FROM piece, generate_series(1, {documents}) g"
     ))?;
     client.batch_execute(&format!(
