@@ -32,8 +32,8 @@ pub(crate) const COLUMN_TYPES: &[ColumnType] = &[
     fixed("int2", |rng| int2(rng).to_string()),
     fixed("int4", |rng| int4(rng).to_string()),
     fixed("int8", |rng| int8(rng).to_string()),
-    fixed("oid", |rng| rng.below(1 << 32).to_string()),
-    fixed("xid", |rng| rng.below(1 << 32).to_string()),
+    fixed("oid", |rng| word(rng).to_string()),
+    fixed("xid", |rng| word(rng).to_string()),
     fixed("float4", real),
     fixed("float8", real),
     fixed("money", |rng| format!("{}.{:02}", rng.below(1_000_000), rng.below(100))),
@@ -54,8 +54,8 @@ pub(crate) const COLUMN_TYPES: &[ColumnType] = &[
     fixed("circle", |rng| format!("<{},{}>", point(rng), rng.below(1000))),
     fixed("line", |rng| format!("{{1,{},{}}}", rng.below(100), rng.below(100))),
     fixed("lseg", |rng| format!("[{},{}]", point(rng), point(rng))),
-    fixed("tid", |rng| format!("({},{})", rng.below(1 << 32), rng.below(1 << 16))),
-    fixed("pg_lsn", |rng| format!("{:X}/{:X}", rng.below(1 << 32), rng.below(1 << 32))),
+    fixed("tid", |rng| format!("({},{})", word(rng), rng.below(1 << 16))),
+    fixed("pg_lsn", |rng| format!("{:X}/{:X}", word(rng), word(rng))),
     fixed("generated_mood", |rng| rng.pick(&["sad", "fair", "happy"]).to_owned()),
     varlena("text", text),
     varlena("text", text),
@@ -101,6 +101,11 @@ const fn varlena(sql: &'static str, value: fn(&mut Rng) -> String) -> ColumnType
 fn int2(rng: &mut Rng) -> i16 {
     let [low, high, ..] = rng.next_u64().to_le_bytes();
     i16::from_le_bytes([low, high])
+}
+
+/// Any 32 bits, on a machine whose `usize` has no more too.
+fn word(rng: &mut Rng) -> u64 {
+    rng.next_u64() >> 32
 }
 
 fn int4(rng: &mut Rng) -> i32 {
