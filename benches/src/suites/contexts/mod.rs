@@ -280,10 +280,7 @@ fn count_instructions(bench: &Bench) -> Result<Vec<Row>> {
         for (peer, counts) in peers {
             let row = Row::new(NAME, case, "instructions a row, Cohorts", "", a_row(ours)?);
             let row = row.against(*peer, a_row(counts)?, Better::Lower);
-            // Of the transactions' shapes for comparison: a subtransaction is a cohort of its own there, which
-            // costs what a reorder buffer does not pay, whose subtransactions share that of their parent.
-            let is_held = *peer == LARGE && index == shapes.len();
-            rows.push(if is_held { row.floor(1.0 / 1.03) } else { row });
+            rows.push(if *peer == LARGE { row.floor(1.0 / 1.03) } else { row });
         }
     }
     Ok(rows)
