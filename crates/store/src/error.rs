@@ -1,0 +1,70 @@
+//! What can go wrong with a store.
+use core::fmt;
+use std::io::ErrorKind;
+
+use pgtoast_base::{BlockNumber, ItemPointer, Xid};
+use pgtoast_nbtree::NbtreeError;
+use pgtoast_page::{PageError, TupleError};
+use pgtoast_toast::ToastError;
+
+use crate::file::StoreFile;
+
+/// Why the store could not do it.
+///
+/// A file prints as its path from the store's directory; offsets are bytes from its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each variant's line names its fields")]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The fork has `blocks` blocks, and block `block` was asked for.
+    BlockMissing { file: StoreFile, block: BlockNumber, blocks: u32 },
+    /// The store was made with blocks of `stored` bytes, and opened for blocks of `asked`.
+    BlockSize { stored: u32, asked: u32 },
+    /// Waiting for transaction `holder` would never end: it waits, directly or not, for the one
+    /// that asks.
+    Deadlock { holder: Xid },
+    /// The index is broken.
+    Index { file: StoreFile, error: NbtreeError },
+    /// The system could not do it.
+    Io { file: StoreFile, offset: u64, kind: ErrorKind },
+    /// The block is no page, or the page does not have the item.
+    Page { file: StoreFile, block: BlockNumber, error: PageError },
+    /// A row was changed by a transaction that committed after the snapshot was taken.
+    SerializationFailure { tid: ItemPointer, by: Xid },
+    /// Another process has the directory open.
+    Locked,
+    /// The directory was not closed: its files may contradict each other.
+    NotClosed,
+    /// A value of a row.
+    Toast(ToastError),
+    /// The tuple is broken.
+    Tuple { file: StoreFile, tid: ItemPointer, error: TupleError },
+}
+
+impl core::error::Error for StoreError {}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::BlockMissing { file, block, blocks } => {
+                write!(f, "{file}: no block {block}: there are {blocks}")
+            }
+            Self::BlockSize { stored, asked } => {
+                write!(f, "the store has blocks of {stored} bytes, not of {asked}")
+            }
+            Self::Deadlock { holder } => {
+                write!(f, "deadlock: transaction {holder} waits for the one that would wait for it")
+            }
+            Self::Index { file, error } => write!(f, "{file}: {error}"),
+            Self::Io { file, offset, kind } => write!(f, "{file}, byte {offset}: {kind}"),
+            Self::Page { file, block, error } => write!(f, "{file}, block {block}: {error}"),
+            Self::SerializationFailure { tid, by } => {
+                write!(f, "row {tid}: changed by transaction {by} after the snapshot was taken")
+            }
+            Self::Locked => f.write_str("another process has the directory open"),
+            Self::NotClosed => f.write_str("the store was not closed, and has no log to mend it by"),
+            Self::Toast(error) => error.fmt(f),
+            Self::Tuple { file, tid, error } => write!(f, "{file}, tuple {tid}: {error}"),
+        }
+    }
+}

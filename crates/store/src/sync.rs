@@ -1,0 +1,142 @@
+//! Latches, mutexes, condition variables and atomics, in one place, so that what the model checker
+//! explores is what ships: parking_lot's, or loom's in the same shape.
+#[cfg(pgtoast_loom)]
+pub(crate) use self::modelled::{
+    Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
+#[cfg(not(pgtoast_loom))]
+pub(crate) use core::sync::atomic;
+#[cfg(pgtoast_loom)]
+pub(crate) use loom::sync::atomic;
+#[cfg(not(pgtoast_loom))]
+pub(crate) use parking_lot::{
+    Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
+
+/// Loom's, without poisoning: a model that panics has failed.
+#[cfg(pgtoast_loom)]
+mod modelled {
+    use core::ops::{Deref, DerefMut};
+
+    pub(crate) use loom::sync::{RwLockReadGuard, RwLockWriteGuard};
+
+    const POISONED: &str = "a thread of the model panicked";
+
+    #[derive(Debug)]
+    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+    /// Empty only while its thread waits on a condition.
+    #[derive(Debug)]
+    pub(crate) struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            MutexGuard(Some(self.0.lock().expect(POISONED)))
+        }
+
+        pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.0.try_lock().ok().map(|guard| MutexGuard(Some(guard)))
+        }
+    }
+
+    impl<T> Deref for MutexGuard<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            self.0.as_ref().expect("not waiting")
+        }
+    }
+
+    impl<T> DerefMut for MutexGuard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            self.0.as_mut().expect("not waiting")
+        }
+    }
+
+    #[derive(Debug)]
+    pub(crate) struct Condvar(loom::sync::Condvar);
+
+    impl Condvar {
+        pub(crate) fn new() -> Self {
+            Self(loom::sync::Condvar::new())
+        }
+
+        pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+            let held = guard.0.take().expect("not waiting");
+            guard.0 = Some(self.0.wait(held).expect(POISONED));
+        }
+
+        pub(crate) fn notify_all(&self) {
+            self.0.notify_all();
+        }
+    }
+
+    #[derive(Debug)]
+    pub(crate) struct RwLock<T>(loom::sync::RwLock<T>);
+
+    impl<T> RwLock<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(loom::sync::RwLock::new(value))
+        }
+
+        pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
+            self.0.read().expect(POISONED)
+        }
+
+        pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
+            self.0.write().expect(POISONED)
+        }
+
+        pub(crate) fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+            self.0.try_write().ok()
+        }
+    }
+}
+
+/// Seeded bugs, so that a model shows that it would find them. There are none but under the model
+/// checker.
+#[cfg(pgtoast_loom)]
+pub(crate) mod mutant {
+    use core::cell::Cell;
+
+    /// What to do wrong.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum Mutant {
+        /// Nothing.
+        None,
+    }
+
+    std::thread_local! {
+        // Loom runs all threads of a model on the thread that runs the model.
+        static MUTANT: Cell<Mutant> = const { Cell::new(Mutant::None) };
+    }
+
+    /// Seeds a bug for the models that this thread runs from now on.
+    pub fn seed(mutant: Mutant) {
+        MUTANT.set(mutant);
+    }
+
+    pub(crate) fn is(mutant: Mutant) -> bool {
+        MUTANT.get() == mutant
+    }
+}
+
+/// Whether a bug is seeded: never, in what ships.
+macro_rules! mutated {
+    ($mutant:ident) => {{
+        #[cfg(pgtoast_loom)]
+        {
+            $crate::sync::mutant::is($crate::sync::mutant::Mutant::$mutant)
+        }
+        #[cfg(not(pgtoast_loom))]
+        {
+            false
+        }
+    }};
+}
+pub(crate) use mutated;
