@@ -33,7 +33,7 @@ impl PageHeader {
     #[doc(alias = "SizeOfPageHeaderData")]
     pub const LEN: usize = size_of::<Self>();
     /// The bytes of the page that hold its checksum.
-    pub(crate) const CHECKSUM: core::ops::Range<usize> = 8..10;
+    pub const CHECKSUM: core::ops::Range<usize> = 8..10;
     /// The layout every release since 8.3 writes.
     #[doc(alias = "PG_PAGE_LAYOUT_VERSION")]
     pub const LAYOUT_VERSION: u8 = 4;

@@ -23,10 +23,16 @@ pub enum StoreError {
     /// Waiting for transaction `holder` would never end: it waits, directly or not, for the one
     /// that asks.
     Deadlock { holder: Xid },
+    /// The file has `bytes` bytes: more than `limit`, or no whole number of `block_bytes`.
+    FileLength { file: StoreFile, bytes: u64, block_bytes: u16, limit: u64 },
+    /// The relation has as many blocks as there are numbers for.
+    Full { file: StoreFile },
     /// The index is broken.
     Index { file: StoreFile, error: NbtreeError },
     /// The system could not do it.
     Io { file: StoreFile, offset: u64, kind: ErrorKind },
+    /// None of the pool's `frames` frames came free: threads hold pages in all of them.
+    NoFrame { frames: usize },
     /// The block is no page, or the page does not have the item.
     Page { file: StoreFile, block: BlockNumber, error: PageError },
     /// A row was changed by a transaction that committed after the snapshot was taken.
@@ -35,10 +41,18 @@ pub enum StoreError {
     Locked,
     /// The directory was not closed: its files may contradict each other.
     NotClosed,
+    /// The system once failed to make the file durable, so what it holds is not known.
+    Unsynced { file: StoreFile },
     /// A value of a row.
     Toast(ToastError),
     /// The tuple is broken.
     Tuple { file: StoreFile, tid: ItemPointer, error: TupleError },
+}
+
+impl StoreError {
+    pub(crate) fn io(file: StoreFile, offset: u64, error: &std::io::Error) -> Self {
+        Self::Io { file, offset, kind: error.kind() }
+    }
 }
 
 impl core::error::Error for StoreError {}
@@ -55,15 +69,28 @@ impl fmt::Display for StoreError {
             Self::Deadlock { holder } => {
                 write!(f, "deadlock: transaction {holder} waits for the one that would wait for it")
             }
+            Self::FileLength { file, bytes, block_bytes, limit } => write!(
+                f,
+                "{file}: {bytes} bytes, expected a multiple of {block_bytes} up to {limit}"
+            ),
+            Self::Full { file } => write!(f, "{file}: no further block: it has as many as can be"),
             Self::Index { file, error } => write!(f, "{file}: {error}"),
             Self::Io { file, offset, kind } => write!(f, "{file}, byte {offset}: {kind}"),
+            Self::NoFrame { frames } => {
+                write!(f, "all {frames} pages of the buffer pool are in use at once")
+            }
             Self::Page { file, block, error } => write!(f, "{file}, block {block}: {error}"),
             Self::SerializationFailure { tid, by } => {
                 write!(f, "row {tid}: changed by transaction {by} after the snapshot was taken")
             }
             Self::Locked => f.write_str("another process has the directory open"),
-            Self::NotClosed => f.write_str("the store was not closed, and has no log to mend it by"),
+            Self::NotClosed => {
+                f.write_str("the store was not closed, and has no log to mend it by")
+            }
             Self::Toast(error) => error.fmt(f),
+            Self::Unsynced { file } => {
+                write!(f, "{file}: an earlier sync failed, so what the file holds is not known")
+            }
             Self::Tuple { file, tid, error } => write!(f, "{file}, tuple {tid}: {error}"),
         }
     }

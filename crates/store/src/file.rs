@@ -1,5 +1,10 @@
 //! Names of files: what a relation, a fork and any other file of a store is called.
 use core::fmt;
+use std::path::PathBuf;
+
+mod fork_file;
+
+pub(crate) use fork_file::{DIRECTORY, ForkFile};
 
 /// Names a relation, and the files of it: `base/16384`, `base/16384_fsm`.
 #[doc(alias = "relfilenode")]
@@ -9,13 +14,13 @@ pub struct RelationId(u32);
 impl RelationId {
     /// The relation of that number.
     #[must_use]
-    pub fn new(number: u32) -> Self {
+    pub const fn new(number: u32) -> Self {
         Self(number)
     }
 
     /// Its number.
     #[must_use]
-    pub fn get(self) -> u32 {
+    pub const fn get(self) -> u32 {
         self.0
     }
 }
@@ -82,6 +87,25 @@ pub enum StoreFile {
         /// Which.
         fork: Fork,
     },
+    /// The directory of relations' files.
+    Relations,
+    /// One of the files that a relation's fork is cut into.
+    Segment {
+        /// Whose.
+        relation: RelationId,
+        /// Which fork.
+        fork: Fork,
+        /// Which file of it, from 0.
+        segment: u32,
+    },
+}
+
+impl StoreFile {
+    /// Its path from the store's directory; of a fork, that of its first file.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.to_string().into()
+    }
 }
 
 impl fmt::Display for StoreFile {
@@ -91,7 +115,13 @@ impl fmt::Display for StoreFile {
             Self::Control => f.write_str("control"),
             Self::Lock => f.write_str("lock"),
             Self::Manifest => f.write_str("manifest"),
-            Self::Relation { relation, fork } => write!(f, "base/{relation}{}", fork.suffix()),
+            Self::Relation { relation, fork } | Self::Segment { relation, fork, segment: 0 } => {
+                write!(f, "{DIRECTORY}/{relation}{}", fork.suffix())
+            }
+            Self::Relations => f.write_str(DIRECTORY),
+            Self::Segment { relation, fork, segment } => {
+                write!(f, "{DIRECTORY}/{relation}{}.{segment}", fork.suffix())
+            }
         }
     }
 }

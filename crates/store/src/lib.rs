@@ -1,6 +1,8 @@
 //! The store.
 #![forbid(unsafe_code)]
 
+pub mod buffer;
+pub mod disk;
 mod error;
 mod file;
 mod sync;

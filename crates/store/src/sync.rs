@@ -13,6 +13,41 @@ pub(crate) use parking_lot::{
     Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
 
+/// Turns an exclusive guard into a shared one. Under the model checker, and there only, others may
+/// have been in between: whoever calls this looks again at what must hold.
+#[cfg(not(pgtoast_loom))]
+pub(crate) fn downgrade<'a, T>(
+    _lock: &'a RwLock<T>,
+    guard: RwLockWriteGuard<'a, T>,
+) -> RwLockReadGuard<'a, T> {
+    RwLockWriteGuard::downgrade(guard)
+}
+
+/// As the other: loom has no such thing.
+#[cfg(pgtoast_loom)]
+pub(crate) fn downgrade<'a, T>(
+    lock: &'a RwLock<T>,
+    guard: RwLockWriteGuard<'a, T>,
+) -> RwLockReadGuard<'a, T> {
+    drop(guard);
+    lock.read()
+}
+
+/// Lets other threads go on, for longer and longer: `round` counts from 0.
+pub(crate) fn pause(round: u32) {
+    #[cfg(pgtoast_loom)]
+    {
+        let _ = round;
+        loom::thread::yield_now();
+    }
+    #[cfg(not(pgtoast_loom))]
+    if round < 4 {
+        std::thread::yield_now();
+    } else {
+        std::thread::sleep(core::time::Duration::from_micros(50 << round.min(10)));
+    }
+}
+
 /// Loom's, without poisoning: a model that panics has failed.
 #[cfg(pgtoast_loom)]
 mod modelled {
@@ -89,6 +124,10 @@ mod modelled {
 
         pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
             self.0.write().expect(POISONED)
+        }
+
+        pub(crate) fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+            self.0.try_read().ok()
         }
 
         pub(crate) fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {

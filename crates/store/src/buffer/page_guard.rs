@@ -1,0 +1,84 @@
+use core::fmt;
+use core::ops::{Deref, DerefMut};
+
+use pgtoast_base::BlockNumber;
+
+use super::frame::Frame;
+use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
+
+/// A page to read, under its shared latch until dropped.
+///
+/// A thread that holds one must not ask for the same page again: if another waits to write it, both
+/// would wait for ever.
+pub struct PageRead<'p> {
+    pub(super) page: RwLockReadGuard<'p, Box<[u8]>>,
+    pub(super) block: BlockNumber,
+}
+
+impl PageRead<'_> {
+    /// The number of the block.
+    #[inline]
+    #[must_use]
+    pub fn block(&self) -> BlockNumber {
+        self.block
+    }
+}
+
+impl Deref for PageRead<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.page
+    }
+}
+
+impl fmt::Debug for PageRead<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PageRead").field("block", &self.block).finish_non_exhaustive()
+    }
+}
+
+/// A page to change, under its exclusive latch until dropped.
+///
+/// The first mutable look at it makes it a page that has to be written. A thread that holds one must
+/// not ask for the same page again: it would wait for itself.
+pub struct PageWrite<'p> {
+    pub(super) page: RwLockWriteGuard<'p, Box<[u8]>>,
+    pub(super) frame: &'p Frame,
+    pub(super) block: BlockNumber,
+}
+
+impl PageWrite<'_> {
+    /// The number of the block.
+    #[inline]
+    #[must_use]
+    pub fn block(&self) -> BlockNumber {
+        self.block
+    }
+}
+
+impl Deref for PageWrite<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.page
+    }
+}
+
+impl DerefMut for PageWrite<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        if !self.frame.is_dirty() {
+            self.frame.set_dirty(true);
+        }
+        &mut self.page
+    }
+}
+
+impl fmt::Debug for PageWrite<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PageWrite").field("block", &self.block).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,86 @@
+//! Forks that get shorter, or go.
+use super::BufferPool;
+use super::ForkId;
+use super::counters::add;
+use super::fork::OpenFork;
+use crate::sync::pause;
+use crate::{Fork, RelationId, StoreError};
+
+impl BufferPool {
+    /// Cuts a fork to that many blocks; it is not made longer. What was changed in the rest is given
+    /// up.
+    ///
+    /// The caller sees to it that nobody uses the relation: a thread that still holds a page of the
+    /// rest is waited for.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`]: the fork then has the blocks asked for, and its files may be longer until
+    /// the next flush.
+    pub fn truncate(&self, fork: ForkId, blocks: u32) -> Result<(), StoreError> {
+        let open = self.forks.get(fork);
+        let _extension = open.extension.lock();
+        if blocks >= open.blocks() {
+            return Ok(());
+        }
+        self.discard(open, blocks);
+        if blocks < open.written() {
+            add(&self.counters.length_calls, 1);
+            open.file.set_blocks(blocks)?;
+            open.set_written(blocks);
+        }
+        Ok(())
+    }
+
+    /// Removes a relation, with all its forks and files. Identifiers of its forks are then of forks
+    /// without blocks.
+    ///
+    /// The caller sees to it that nobody uses the relation.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`]: some files are then left.
+    pub fn drop_relation(&self, relation: RelationId) -> Result<(), StoreError> {
+        let mut result = Ok(());
+        // The main fork last: without it, what is left has no owner.
+        for fork in [Fork::VisibilityMap, Fork::FreeSpaceMap, Fork::Main] {
+            result = result.and(self.drop_fork(relation, fork));
+        }
+        result
+    }
+
+    fn drop_fork(&self, relation: RelationId, fork: Fork) -> Result<(), StoreError> {
+        match self.forks.forget((relation, fork)) {
+            Some(open) => {
+                let _extension = open.extension.lock();
+                open.set_dropped();
+                self.discard(open, 0);
+                open.set_written(0);
+                open.file.remove()
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Takes blocks from `blocks` on out of the fork and out of memory.
+    fn discard(&self, open: &OpenFork, blocks: u32) {
+        // First, so that none of them is read again: whoever enters one in the map looks again.
+        open.set_blocks(blocks);
+        let slot = open.id.slot();
+        for (tag, index) in self.map.entries(|tag| tag.slot() == slot && tag.block() >= blocks) {
+            let frame = self.frame(index);
+            for round in 0.. {
+                // Not to wait for a latch while the fork's lock is held, in case it is not the page's.
+                if !frame.holds(tag) {
+                    break;
+                }
+                match frame.page.try_write() {
+                    Some(page) if frame.holds(tag) => {
+                        self.leave(index, tag, page);
+                        break;
+                    }
+                    Some(_) => break,
+                    None => pause(round),
+                }
+            }
+        }
+    }
+}
