@@ -20,6 +20,8 @@ pub enum StoreError {
     BlockMissing { file: StoreFile, block: BlockNumber, blocks: u32 },
     /// The store was made with blocks of `stored` bytes, and opened for blocks of `asked`.
     BlockSize { stored: u32, asked: u32 },
+    /// The control file's value at byte `offset` of its content is `found`, which no store writes.
+    Control { offset: u32, found: u64 },
     /// Waiting for transaction `holder` would never end: it waits, directly or not, for the one
     /// that asks.
     Deadlock { holder: Xid },
@@ -31,22 +33,28 @@ pub enum StoreError {
     Index { file: StoreFile, error: NbtreeError },
     /// The system could not do it.
     Io { file: StoreFile, offset: u64, kind: ErrorKind },
+    /// The directory is open already, in this process or another.
+    Locked,
     /// None of the pool's `frames` frames came free: threads hold pages in all of them.
     NoFrame { frames: usize },
-    /// The block is no page, or the page does not have the item.
-    Page { file: StoreFile, block: BlockNumber, error: PageError },
-    /// A row was changed by a transaction that committed after the snapshot was taken.
-    SerializationFailure { tid: ItemPointer, by: Xid },
-    /// Another process has the directory open.
-    Locked,
     /// The directory was not closed: its files may contradict each other.
     NotClosed,
-    /// The system once failed to make the file durable, so what it holds is not known.
-    Unsynced { file: StoreFile },
+    /// The block is no page, or the page does not have the item.
+    Page { file: StoreFile, block: BlockNumber, error: PageError },
+    /// The file's bytes make the checksum `expected`, and it carries `found`.
+    SealBroken { file: StoreFile, expected: u32, found: u32 },
+    /// The file says that its content has `expected` bytes, and has `found`.
+    SealLength { file: StoreFile, expected: u64, found: u64 },
+    /// The file does not begin as it must.
+    SealMissing { file: StoreFile },
+    /// A row was changed by a transaction that committed after the snapshot was taken.
+    SerializationFailure { tid: ItemPointer, by: Xid },
     /// A value of a row.
     Toast(ToastError),
     /// The tuple is broken.
     Tuple { file: StoreFile, tid: ItemPointer, error: TupleError },
+    /// The system once failed to make the file durable, so what it holds is not known.
+    Unsynced { file: StoreFile },
 }
 
 impl StoreError {
@@ -66,6 +74,9 @@ impl fmt::Display for StoreError {
             Self::BlockSize { stored, asked } => {
                 write!(f, "the store has blocks of {stored} bytes, not of {asked}")
             }
+            Self::Control { offset, found } => {
+                write!(f, "{}, byte {offset}: no such value: {found}", StoreFile::Control)
+            }
             Self::Deadlock { holder } => {
                 write!(f, "deadlock: transaction {holder} waits for the one that would wait for it")
             }
@@ -80,10 +91,19 @@ impl fmt::Display for StoreError {
                 write!(f, "all {frames} pages of the buffer pool are in use at once")
             }
             Self::Page { file, block, error } => write!(f, "{file}, block {block}: {error}"),
+            Self::SealBroken { file, expected, found } => {
+                write!(f, "{file}: checksum {found:#010x}, expected {expected:#010x}")
+            }
+            Self::SealLength { file, expected, found } => {
+                write!(f, "{file}: {found} bytes of content, expected {expected}")
+            }
+            Self::SealMissing { file } => write!(f, "{file}: not a file of a store"),
             Self::SerializationFailure { tid, by } => {
                 write!(f, "row {tid}: changed by transaction {by} after the snapshot was taken")
             }
-            Self::Locked => f.write_str("another process has the directory open"),
+            Self::Locked => {
+                f.write_str("the directory is open already, here or in another process")
+            }
             Self::NotClosed => {
                 f.write_str("the store was not closed, and has no log to mend it by")
             }

@@ -1,10 +1,17 @@
-//! Names of files: what a relation, a fork and any other file of a store is called.
+//! Files of a store: what they are called, and those that are not made of pages: sealed files, of
+//! which the control file is one, and the lock.
 use core::fmt;
 use std::path::PathBuf;
 
+mod control;
+mod directory_lock;
 mod fork_file;
+mod sealed;
 
+pub use control::{ControlFile, ControlState};
+pub use directory_lock::DirectoryLock;
 pub(crate) use fork_file::{DIRECTORY, ForkFile};
+pub use sealed::SealedFile;
 
 /// Names a relation, and the files of it: `base/16384`, `base/16384_fsm`.
 #[doc(alias = "relfilenode")]

@@ -1,17 +1,13 @@
 //! Latches, mutexes, condition variables and atomics, in one place, so that what the model checker
 //! explores is what ships: parking_lot's, or loom's in the same shape.
 #[cfg(pgtoast_loom)]
-pub(crate) use self::modelled::{
-    Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
-};
+pub(crate) use self::modelled::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 #[cfg(not(pgtoast_loom))]
 pub(crate) use core::sync::atomic;
 #[cfg(pgtoast_loom)]
 pub(crate) use loom::sync::atomic;
 #[cfg(not(pgtoast_loom))]
-pub(crate) use parking_lot::{
-    Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
-};
+pub(crate) use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Turns an exclusive guard into a shared one. Under the model checker, and there only, others may
 /// have been in between: whoever calls this looks again at what must hold.
@@ -148,6 +144,16 @@ pub(crate) mod mutant {
     pub enum Mutant {
         /// Nothing.
         None,
+        /// A page is taken as clean when its latch was given up, not before.
+        CleanUnlatched,
+        /// A fork's new blocks are counted before the first of them is in the map.
+        CountBeforeMap,
+        /// A page on its way out leaves the map before it is written.
+        ForgetBeforeWrite,
+        /// Whether a block is still there is not asked again once it is in the map.
+        NoSecondLook,
+        /// The tag of a frame is not looked at again under its latch.
+        TrustHint,
     }
 
     std::thread_local! {

@@ -1,32 +1,19 @@
 //! A buffer pool keeps what was written, whatever it has room for.
 use std::sync::Arc;
 
-use pgtoast_base::{BlockNumber, BlockSize};
+use pgtoast_base::BlockSize;
 use pgtoast_store::buffer::{BufferPool, ForkId, PoolOptions};
 use pgtoast_store::disk::FileDisk;
-use pgtoast_store::{Fork, RelationId, RelationKind, StoreError, StoreFile};
+use pgtoast_store::{Fork, RelationKind, StoreError, StoreFile};
+use support::{RELATION, block, fill, mark};
 use tempfile::TempDir;
 
-const RELATION: RelationId = RelationId::new(16384);
+mod support;
 
 fn open(directory: &TempDir, options: PoolOptions) -> (BufferPool, ForkId) {
     let pool = BufferPool::new(Arc::new(FileDisk::new(directory.path())), options);
-    let fork = pool.open_fork(RELATION, RelationKind::Heap, Fork::Main, true).unwrap();
-    (pool, fork)
-}
-
-/// A page that is one by its header, with its block's number in it.
-fn fill(page: &mut [u8], block_size: BlockSize, mark: u32) {
-    let mut page = pgtoast_page::PageMut::init(page, block_size, 8).unwrap();
-    page.special_space_mut()[..4].copy_from_slice(&mark.to_le_bytes());
-}
-
-fn mark(page: &[u8]) -> u32 {
-    u32::from_le_bytes(page[page.len() - 8..page.len() - 4].try_into().unwrap())
-}
-
-fn block(number: u32) -> BlockNumber {
-    BlockNumber::new(number)
+    let fork = pool.open_fork(RELATION, RelationKind::Heap, Fork::Main, true);
+    (pool, fork.expect("a directory to write to"))
 }
 
 #[test]

@@ -24,7 +24,6 @@ impl Tag {
     }
 
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "the upper half is what is wanted")]
     pub(super) fn slot(self) -> u32 {
         (self.0 >> 32) as u32
     }

@@ -15,9 +15,12 @@ use crate::sync::atomic::{AtomicU32, Ordering};
 /// as frames.
 #[derive(Debug)]
 pub(super) struct FrameMap {
-    parts: Box<[CachePadded<Mutex<HashMap<Tag, u32>>>]>,
+    parts: Box<[CachePadded<Part>]>,
     hints: Box<[AtomicU32]>,
 }
+
+/// Frames by the blocks that they hold.
+type Part = Mutex<HashMap<Tag, u32>>;
 
 impl FrameMap {
     const PARTS: usize = 64;
@@ -78,7 +81,7 @@ impl FrameMap {
         entries
     }
 
-    fn part(&self, tag: Tag) -> &Mutex<HashMap<Tag, u32>> {
+    fn part(&self, tag: Tag) -> &Part {
         // Neighbours in different parts, so that threads on one fork do not meet.
         let mixed = tag.slot().wrapping_mul(0x9e37_79b1) ^ tag.block();
         &self.parts[mixed as usize & (self.parts.len() - 1)]

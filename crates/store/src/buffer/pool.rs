@@ -12,7 +12,7 @@ use super::map::FrameMap;
 use super::{ForkId, PageRead, PageWrite, PoolOptions, PoolStatistics};
 use crate::disk::Disk;
 use crate::file::{DIRECTORY, ForkFile};
-use crate::sync::{Mutex, RwLockWriteGuard, downgrade};
+use crate::sync::{Mutex, RwLockWriteGuard, downgrade, mutated};
 use crate::{Fork, RelationId, RelationKind, StoreError, StoreFile};
 
 /// Pages of relations in memory, within a fixed budget; threads share it.
@@ -117,10 +117,10 @@ impl BufferPool {
     #[inline]
     pub fn read(&self, fork: ForkId, block: BlockNumber) -> Result<PageRead<'_>, StoreError> {
         let tag = Tag::new(fork, block.get());
-        if let Some(frame) = self.frames.get(self.map.hinted(tag)) {
-            if let Some(page) = self.read_frame(fork, frame, tag) {
-                return Ok(page);
-            }
+        if let Some(frame) = self.frames.get(self.map.hinted(tag))
+            && let Some(page) = self.read_frame(fork, frame, tag)
+        {
+            return Ok(page);
         }
         self.read_by_map(fork, tag)
     }
@@ -153,7 +153,7 @@ impl BufferPool {
             return None;
         }
         let page = frame.page.read();
-        if !frame.holds(tag) {
+        if !frame.holds(tag) && !mutated!(TrustHint) {
             return None;
         }
         frame.touch();
@@ -168,10 +168,10 @@ impl BufferPool {
     #[inline]
     pub fn write(&self, fork: ForkId, block: BlockNumber) -> Result<PageWrite<'_>, StoreError> {
         let tag = Tag::new(fork, block.get());
-        if let Some(frame) = self.frames.get(self.map.hinted(tag)) {
-            if let Some(page) = self.write_frame(fork, frame, tag) {
-                return Ok(page);
-            }
+        if let Some(frame) = self.frames.get(self.map.hinted(tag))
+            && let Some(page) = self.write_frame(fork, frame, tag)
+        {
+            return Ok(page);
         }
         self.write_by_map(fork, tag)
     }
@@ -197,7 +197,7 @@ impl BufferPool {
             return None;
         }
         let page = frame.page.write();
-        if !frame.holds(tag) {
+        if !frame.holds(tag) && !mutated!(TrustHint) {
             return None;
         }
         frame.touch();
@@ -255,7 +255,7 @@ impl BufferPool {
     ) -> Result<(BlockNumber, PageWrite<'_>), StoreError> {
         let count = count.max(1);
         let open = self.forks.get(fork);
-        let (index, mut page) = self.vacate(open)?;
+        let (index, mut page) = self.vacate()?;
         page.fill(0);
         let extension = open.extension.lock();
         let first = open.blocks();
@@ -269,6 +269,9 @@ impl BufferPool {
             });
         };
         let tag = Tag::new(fork, first);
+        if mutated!(CountBeforeMap) {
+            open.set_blocks(blocks);
+        }
         // In the map before it is counted: nobody may find it missing and make a page of it.
         let entered = self.map.insert(tag, index);
         debug_assert_eq!(entered, Ok(()), "a block past the end is in nobody's hands");
@@ -309,7 +312,7 @@ impl BufferPool {
         }
         let open = self.forks.get(fork);
         self.check_block(open, tag)?;
-        let (index, mut page) = self.vacate(open)?;
+        let (index, mut page) = self.vacate()?;
         if let Err(other) = self.enter(open, tag, index) {
             self.give_back(index, page);
             return other.map(Place::Cached);
@@ -345,6 +348,9 @@ impl BufferPool {
     ) -> Result<(), Result<u32, StoreError>> {
         self.map.insert(tag, index).map_err(Ok)?;
         self.frame(index).set_tag(tag);
+        if mutated!(NoSecondLook) {
+            return Ok(());
+        }
         // Again, now that a truncation would find it in the map.
         self.check_block(open, tag).map_err(|error| {
             self.map.remove(tag);

@@ -3,11 +3,10 @@ use core::sync::atomic::Ordering;
 
 use super::BufferPool;
 use super::counters::add;
-use super::fork::OpenFork;
 use super::frame::{Frame, Tag};
 use super::pool::frame_number;
 use crate::StoreError;
-use crate::sync::{RwLockWriteGuard, pause};
+use crate::sync::{RwLockWriteGuard, mutated, pause};
 
 /// A frame that is latched and has no tag.
 pub(super) type Vacant<'p> = (u32, RwLockWriteGuard<'p, Box<[u8]>>);
@@ -17,9 +16,8 @@ impl BufferPool {
     /// quarter of a second in all.
     const SWEEPS: u32 = if cfg!(pgtoast_loom) { 3 } else { 16 };
 
-    /// A frame for a page of that fork.
-    pub(super) fn vacate(&self, wanted_by: &OpenFork) -> Result<Vacant<'_>, StoreError> {
-        let _ = wanted_by;
+    /// A frame for another page.
+    pub(super) fn vacate(&self) -> Result<Vacant<'_>, StoreError> {
         for round in 0..Self::SWEEPS {
             if let Some(vacant) = self.try_vacate()? {
                 return Ok(vacant);
@@ -70,6 +68,9 @@ impl BufferPool {
         let frame = self.frame(index);
         let tag = frame.tag();
         let Some(open) = self.forks.of_tag(tag) else { return Ok(false) };
+        if mutated!(ForgetBeforeWrite) {
+            self.map.remove(tag);
+        }
         if frame.is_dirty() {
             self.write_with_neighbours(open, tag, frame, page)?;
         }

@@ -12,7 +12,7 @@ use super::fork::OpenFork;
 use super::frame::{Frame, Tag};
 use super::pool::frame_number;
 use crate::file::DIRECTORY;
-use crate::sync::RwLockReadGuard;
+use crate::sync::{RwLockReadGuard, mutated};
 use crate::{StoreError, StoreFile};
 
 /// A dirty page under its shared latch.
@@ -74,7 +74,11 @@ impl BufferPool {
             }
             let pages: SmallVec<[&[u8]; 16]> = run.iter().map(|(_, page)| &page[..]).collect();
             let written = self.write_pages(open, tag.block(), &pages);
-            if written.is_ok() {
+            drop(pages);
+            if mutated!(CleanUnlatched) {
+                let frames: Vec<_> = run.into_iter().map(|(frame, _)| frame).collect();
+                frames.into_iter().for_each(|frame| frame.set_dirty(false));
+            } else if written.is_ok() {
                 run.iter().for_each(|(frame, _)| frame.set_dirty(false));
             }
             result = result.and(written);
