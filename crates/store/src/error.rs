@@ -7,7 +7,7 @@ use pgtoast_nbtree::NbtreeError;
 use pgtoast_page::{PageError, TupleError};
 use pgtoast_toast::ToastError;
 
-use crate::file::StoreFile;
+use crate::file::{RelationId, StoreFile};
 
 /// Why the store could not do it.
 ///
@@ -22,9 +22,8 @@ pub enum StoreError {
     BlockSize { stored: u32, asked: u32 },
     /// The control file's value at byte `offset` of its content is `found`, which no store writes.
     Control { offset: u32, found: u64 },
-    /// Waiting for transaction `holder` would never end: it waits, directly or not, for the one
-    /// that asks.
-    Deadlock { holder: Xid },
+    /// Waiting for that would never end: who has it waits, directly or not, for the one that asks.
+    Deadlock { awaited: Awaited },
     /// The file has `bytes` bytes: more than `limit`, or no whole number of `block_bytes`.
     FileLength { file: StoreFile, bytes: u64, block_bytes: u16, limit: u64 },
     /// The relation has as many blocks as there are numbers for.
@@ -37,6 +36,8 @@ pub enum StoreError {
     Locked,
     /// None of the pool's `frames` frames came free: threads hold pages in all of them.
     NoFrame { frames: usize },
+    /// The savepoint is not open in the transaction.
+    NoSavepoint,
     /// The directory was not closed: its files may contradict each other.
     NotClosed,
     /// The block is no page, or the page does not have the item.
@@ -51,10 +52,34 @@ pub enum StoreError {
     SerializationFailure { tid: ItemPointer, by: Xid },
     /// A value of a row.
     Toast(ToastError),
+    /// The transaction has had as many statements as can be numbered.
+    TooManyCommands,
     /// The tuple is broken.
     Tuple { file: StoreFile, tid: ItemPointer, error: TupleError },
     /// The system once failed to make the file durable, so what it holds is not known.
     Unsynced { file: StoreFile },
+    /// No transaction id can be given out, because `oldest` may still be in a tuple: vacuum all
+    /// tables.
+    XidWraparound { oldest: Xid },
+}
+
+/// What a transaction waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Awaited {
+    /// A relation to itself, or one that another has to itself.
+    Relation(RelationId),
+    /// The end of a transaction.
+    Transaction(Xid),
+}
+
+impl fmt::Display for Awaited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Relation(relation) => write!(f, "relation {relation}"),
+            Self::Transaction(xid) => write!(f, "the end of transaction {xid}"),
+        }
+    }
 }
 
 impl StoreError {
@@ -77,8 +102,8 @@ impl fmt::Display for StoreError {
             Self::Control { offset, found } => {
                 write!(f, "{}, byte {offset}: no such value: {found}", StoreFile::Control)
             }
-            Self::Deadlock { holder } => {
-                write!(f, "deadlock: transaction {holder} waits for the one that would wait for it")
+            Self::Deadlock { awaited } => {
+                write!(f, "deadlock: {awaited} is not to be had before the one that waits ends")
             }
             Self::FileLength { file, bytes, block_bytes, limit } => write!(
                 f,
@@ -104,6 +129,7 @@ impl fmt::Display for StoreError {
             Self::Locked => {
                 f.write_str("the directory is open already, here or in another process")
             }
+            Self::NoSavepoint => f.write_str("no such savepoint is open"),
             Self::NotClosed => {
                 f.write_str("the store was not closed, and has no log to mend it by")
             }
@@ -111,6 +137,10 @@ impl fmt::Display for StoreError {
             Self::Unsynced { file } => {
                 write!(f, "{file}: an earlier sync failed, so what the file holds is not known")
             }
+            Self::XidWraparound { oldest } => {
+                write!(f, "no transaction id is left while transaction {oldest} is not frozen")
+            }
+            Self::TooManyCommands => f.write_str("too many statements in one transaction"),
             Self::Tuple { file, tid, error } => write!(f, "{file}, tuple {tid}: {error}"),
         }
     }

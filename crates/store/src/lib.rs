@@ -6,8 +6,9 @@ pub mod disk;
 mod error;
 pub mod file;
 mod sync;
+pub mod transaction;
 
-pub use error::StoreError;
+pub use error::{Awaited, StoreError};
 pub use file::{Fork, RelationId, RelationKind, StoreFile};
 #[cfg(pgtoast_loom)]
 #[doc(hidden)]

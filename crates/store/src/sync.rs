@@ -144,14 +144,30 @@ pub(crate) mod mutant {
     pub enum Mutant {
         /// Nothing.
         None,
+        /// A relation is wanted alone without saying so before looking at who has it.
+        AnnounceLate,
         /// A page is taken as clean when its latch was given up, not before.
         CleanUnlatched,
         /// A fork's new blocks are counted before the first of them is in the map.
         CountBeforeMap,
+        /// A transaction is taken out of what runs id by id.
+        EndOneByOne,
         /// A page on its way out leaves the map before it is written.
         ForgetBeforeWrite,
+        /// A transaction is taken out of what runs before the commit log says what it came to.
+        LogLate,
+        /// Circles of waits are not looked for.
+        NoCircle,
+        /// A snapshot is reused, and a horizon computed, without a fence.
+        NoFence,
         /// Whether a block is still there is not asked again once it is in the map.
         NoSecondLook,
+        /// Who waits for a transaction is not seen by who ends it.
+        NotCounted,
+        /// A snapshot is registered after the lock that it was taken under is let go.
+        RegisterLate,
+        /// A snapshot is reused without looking whether something ended meanwhile.
+        ReuseUnseen,
         /// The tag of a frame is not looked at again under its latch.
         TrustHint,
     }

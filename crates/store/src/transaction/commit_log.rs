@@ -1,0 +1,169 @@
+//! What became of each transaction, in two bits.
+//!
+//! ```text
+//! xid     3    2    1    0
+//!       | .. | .. | .. | .. |    one byte; bits 00 in progress, 01 committed, 10 aborted
+//! ```
+//!
+//! A page of 8 KiB holds 32 768 of them, a segment 32 pages. All segments that were ever asked for
+//! stay in memory: two bits for each transaction that may still have a tuple.
+//!
+//! Source: `clog.c` (REL_18).
+use core::fmt;
+use std::sync::OnceLock;
+
+use pgtoast_base::Xid;
+use pgtoast_page::XidStatus;
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// What became of each transaction; shared by all threads, without a lock.
+///
+/// An id that says in progress may be one that was never given out: only who knows what runs can
+/// tell them apart.
+#[doc(alias = "pg_xact")]
+pub struct CommitLog {
+    segments: Box<[OnceLock<Segment>]>,
+}
+
+type Segment = Box<[AtomicU64]>;
+
+const XIDS_PER_WORD: u32 = 32;
+
+#[cfg(not(pgtoast_loom))]
+mod size {
+    /// Of a segment: 32 pages of 32 768.
+    pub(super) const SEGMENT_BITS: u32 = 20;
+    pub(super) const SEGMENTS: u32 = 1 << (32 - SEGMENT_BITS);
+    pub(super) const XIDS_PER_PAGE: u32 = 1 << 15;
+}
+
+/// Small, because the model checker follows each atomic. Few ids are in use at a time.
+#[cfg(pgtoast_loom)]
+mod size {
+    pub(super) const SEGMENT_BITS: u32 = 5;
+    pub(super) const SEGMENTS: u32 = 4;
+    pub(super) const XIDS_PER_PAGE: u32 = 32;
+}
+
+use size::{SEGMENT_BITS, SEGMENTS, XIDS_PER_PAGE};
+
+const WORDS_PER_SEGMENT: u32 = (1 << SEGMENT_BITS) / XIDS_PER_WORD;
+const WORDS_PER_PAGE: u32 = XIDS_PER_PAGE / XIDS_PER_WORD;
+
+/// Where the two bits of an id are.
+struct Place {
+    segment: usize,
+    word: usize,
+    shift: u32,
+}
+
+impl Place {
+    fn of(xid: Xid) -> Self {
+        let xid = xid.get();
+        Self {
+            segment: ((xid >> SEGMENT_BITS) % SEGMENTS) as usize,
+            word: (xid / XIDS_PER_WORD % WORDS_PER_SEGMENT) as usize,
+            shift: xid % XIDS_PER_WORD * 2,
+        }
+    }
+}
+
+impl CommitLog {
+    /// A log that knows of no transaction.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { segments: (0..SEGMENTS).map(|_| OnceLock::new()).collect() }
+    }
+
+    /// What became of `xid`: two loads.
+    #[inline]
+    #[must_use]
+    pub fn status(&self, xid: Xid) -> XidStatus {
+        let place = Place::of(xid);
+        let Some(segment) = self.segments[place.segment].get() else {
+            return XidStatus::InProgress;
+        };
+        match segment[place.word].load(Ordering::Acquire) >> place.shift & 0b11 {
+            0 => XidStatus::InProgress,
+            1 => XidStatus::Committed,
+            2 => XidStatus::Aborted,
+            _ => XidStatus::SubCommitted,
+        }
+    }
+
+    /// Notes what became of `xid`, which was in progress.
+    pub(super) fn set(&self, xid: Xid, status: XidStatus) {
+        let place = Place::of(xid);
+        let word = &self.segment(place.segment)[place.word];
+        word.fetch_or((status as u64) << place.shift, Ordering::Release);
+    }
+
+    /// Makes place for `xid`, which is about to be given out: the first of a page finds there what
+    /// the same numbers came to a round ago.
+    pub(super) fn prepare(&self, xid: Xid) {
+        let place = Place::of(xid);
+        let segment = self.segment(place.segment);
+        if xid.get() % XIDS_PER_PAGE == 0 || xid == Xid::FIRST_NORMAL {
+            let first = place.word - place.word % WORDS_PER_PAGE as usize;
+            for word in &segment[first..][..WORDS_PER_PAGE as usize] {
+                word.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn segment(&self, number: usize) -> &Segment {
+        self.segments[number]
+            .get_or_init(|| (0..WORDS_PER_SEGMENT).map(|_| AtomicU64::new(0)).collect())
+    }
+}
+
+impl Default for CommitLog {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for CommitLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let loaded = self.segments.iter().filter(|segment| segment.get().is_some()).count();
+        f.debug_struct("CommitLog").field("segments", &loaded).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(pgtoast_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_id_has_bits_of_its_own() {
+        let log = CommitLog::new();
+        let ids = [3, 4, 31, 32, 32_767, 32_768, 1_048_575, 1_048_576, u32::MAX].map(Xid::new);
+        for (i, &xid) in ids.iter().enumerate() {
+            log.prepare(xid);
+            log.set(xid, if i % 2 == 0 { XidStatus::Committed } else { XidStatus::Aborted });
+        }
+        for (i, &xid) in ids.iter().enumerate() {
+            let status = if i % 2 == 0 { XidStatus::Committed } else { XidStatus::Aborted };
+            // The first of a page clears what was there: nothing of this test.
+            assert_eq!(log.status(xid), status, "{xid}");
+        }
+        assert_eq!(log.status(Xid::new(5)), XidStatus::InProgress);
+        assert_eq!(log.status(Xid::new(77_000_000)), XidStatus::InProgress);
+    }
+
+    #[test]
+    fn a_page_begun_anew_forgets_the_round_before() {
+        let log = CommitLog::new();
+        for xid in [32_768, 65_535, 65_536].map(Xid::new) {
+            log.set(xid, XidStatus::Committed);
+        }
+        log.prepare(Xid::new(32_768));
+        assert_eq!(log.status(Xid::new(32_768)), XidStatus::InProgress);
+        assert_eq!(log.status(Xid::new(65_535)), XidStatus::InProgress);
+        assert_eq!(log.status(Xid::new(65_536)), XidStatus::Committed);
+        log.set(Xid::new(7), XidStatus::Aborted);
+        log.prepare(Xid::FIRST_NORMAL);
+        assert_eq!(log.status(Xid::new(7)), XidStatus::InProgress);
+    }
+}
