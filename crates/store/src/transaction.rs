@@ -49,6 +49,7 @@ use self::running::Running;
 use self::slots::{Slots, Tenancy};
 pub use self::transaction_core::{Savepoint, TransactionCore};
 pub use self::view::View;
+pub use self::waits::WaitStatistics;
 use self::waits::Waits;
 use crate::StoreError;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
@@ -182,6 +183,12 @@ impl Transactions {
         self.shared.running.lock().set_oldest_unfrozen(xid);
     }
 
+    /// How often transactions had to wait, and were refused to.
+    #[must_use]
+    pub fn wait_statistics(&self) -> WaitStatistics {
+        self.shared.waits.lock().statistics()
+    }
+
     /// How many ids can still be given out before a vacuum must freeze older ones.
     #[must_use]
     pub fn xids_left(&self) -> u64 {
@@ -216,6 +223,10 @@ impl Shared {
 
     /// Takes those of a slot from `first` on out of what runs, at once.
     fn end(&self, slot: usize, first: u64) {
+        #[cfg(pgtoast_loom)]
+        if mutated!(EndOneByOne) {
+            self.running.lock().end(slot, first + 1);
+        }
         let mut running = self.running.lock();
         running.end(slot, first);
         self.completions.fetch_add(1, Ordering::AcqRel);

@@ -104,7 +104,7 @@ impl CommitLog {
     pub(super) fn prepare(&self, xid: Xid) {
         let place = Place::of(xid);
         let segment = self.segment(place.segment);
-        if xid.get() % XIDS_PER_PAGE == 0 || xid == Xid::FIRST_NORMAL {
+        if xid.get().is_multiple_of(XIDS_PER_PAGE) || xid == Xid::FIRST_NORMAL {
             let first = place.word - place.word % WORDS_PER_PAGE as usize;
             for word in &segment[first..][..WORDS_PER_PAGE as usize] {
                 word.store(0, Ordering::Relaxed);

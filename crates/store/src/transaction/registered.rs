@@ -103,7 +103,7 @@ impl Registered {
                 fence(Ordering::SeqCst);
             }
             if taken.completions == shared.completions.load(Ordering::Acquire)
-                || mutated!(NoSecondLook)
+                || mutated!(ReuseUnseen)
             {
                 return;
             }

@@ -110,8 +110,7 @@ mod tests {
 
     #[test]
     fn ids_are_refused_three_million_before_the_circle_closes() {
-        let mut running = Running::new(1 << 33);
-        running.set_oldest_unfrozen(Xid::new(1000));
+        let mut running = Running::new((1 << 33) + 1000);
         // As far as it goes in one step: 2^31 - 1 from the oldest, less the margin.
         running.next = (1 << 33) + 1000 + 2_147_483_647 - 3_000_000 - 1;
         assert_eq!(running.left(), 1);

@@ -11,10 +11,12 @@ use crate::sync::{Condvar, Mutex};
 /// Slots in chunks, each twice as long as the one before; none moves.
 #[derive(Debug)]
 pub(super) struct Slots {
-    chunks: [OnceLock<Box<[Arc<CachePadded<Slot>>]>>; 32],
+    chunks: [OnceLock<Chunk>; 32],
     /// No slot from here on was ever taken.
     used: CachePadded<AtomicUsize>,
 }
+
+type Chunk = Box<[Arc<CachePadded<Slot>>]>;
 
 /// What others see of an open transaction, which has a reference to it: the counter of references
 /// lies beside what it changes anyway.

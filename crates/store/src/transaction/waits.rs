@@ -24,6 +24,42 @@ pub(super) struct Waits {
     waiting: HashMap<usize, Wait>,
     /// Those that somebody has or wants for itself.
     relations: HashMap<RelationId, Claims>,
+    /// Since the beginning.
+    waits: u64,
+    deadlocks: u64,
+}
+
+/// How often transactions had to wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaitStatistics {
+    /// How many wait now.
+    pub waiting: u64,
+    /// How many began to wait.
+    pub waits: u64,
+    /// How many were refused to wait, because that would have closed a circle.
+    pub deadlocks: u64,
+}
+
+impl Waits {
+    /// Adds a wait to the graph.
+    fn begin(&mut self, slot: usize, wait: Wait) {
+        self.waiting.insert(slot, wait);
+        self.waits += 1;
+    }
+
+    /// Takes a wait that closes a circle out of the graph.
+    fn refuse(&mut self, slot: usize, awaited: Awaited) -> StoreError {
+        self.waiting.remove(&slot);
+        self.waits -= 1;
+        self.deadlocks += 1;
+        StoreError::Deadlock { awaited }
+    }
+
+    pub(super) fn statistics(&self) -> WaitStatistics {
+        let Self { ref waiting, waits, deadlocks, .. } = *self;
+        WaitStatistics { waiting: waiting.len() as u64, waits, deadlocks }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,24 +98,24 @@ impl Shared {
             full
         };
         let mut waits = self.waits.lock();
-        waits.waiting.insert(slot, Wait::Xid(full));
+        waits.begin(slot, Wait::Xid(full));
         // Whoever ends that one takes it out of what runs first and looks here then: it either is
         // found to be out below, or finds the number changed.
         if !mutated!(NotCounted) {
             self.waiters.fetch_add(1, Ordering::AcqRel);
         }
         let result = if self.closes_circle(&waits, slot) {
-            Err(StoreError::Deadlock { awaited: Awaited::Transaction(xid) })
+            Err(waits.refuse(slot, Awaited::Transaction(xid)))
         } else {
             while self.running.lock().holder(full).is_some() {
                 self.slots.get(slot).wakeup.wait(&mut waits);
             }
+            waits.waiting.remove(&slot);
             Ok(())
         };
         if !mutated!(NotCounted) {
             self.waiters.fetch_sub(1, Ordering::AcqRel);
         }
-        waits.waiting.remove(&slot);
         result
     }
 
@@ -117,7 +153,7 @@ impl Shared {
         }
         let mut waits = self.waits.lock();
         let request = Request { slot, mode };
-        if mode == LockMode::Exclusive {
+        if mode == LockMode::Exclusive && !mutated!(AnnounceLate) {
             // Announced before the slots are looked at.
             self.claims(&mut waits, relation);
         }
@@ -135,12 +171,12 @@ impl Shared {
         // would wait for it anyway.
         let place = if has_shared { 0 } else { queue.len() };
         queue.insert(place, request);
-        waits.waiting.insert(slot, Wait::Relation(relation));
+        waits.begin(slot, Wait::Relation(relation));
         if self.closes_circle(&waits, slot) {
-            waits.waiting.remove(&slot);
+            let error = waits.refuse(slot, Awaited::Relation(relation));
             self.claims(&mut waits, relation).queue.retain(|request| request.slot != slot);
             self.grant(&mut waits, relation);
-            return Err(StoreError::Deadlock { awaited: Awaited::Relation(relation) });
+            return Err(error);
         }
         while waits.waiting.contains_key(&slot) {
             self.slots.get(slot).wakeup.wait(&mut waits);
@@ -249,6 +285,7 @@ impl Shared {
                 }
             };
             match waits.waiting.get(&slot) {
+                _ if mutated!(NoCircle) => {}
                 None => {}
                 Some(&Wait::Xid(full)) => {
                     if let Some(holder) = self.running.lock().holder(full) {
