@@ -1,13 +1,13 @@
 //! Latches, mutexes, condition variables and atomics, in one place, so that what the model checker
 //! explores is what ships: parking_lot's, or loom's in the same shape.
 #[cfg(pgtoast_loom)]
-pub(crate) use self::modelled::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub(crate) use self::modelled::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 #[cfg(not(pgtoast_loom))]
 pub(crate) use core::sync::atomic;
 #[cfg(pgtoast_loom)]
 pub(crate) use loom::sync::atomic;
 #[cfg(not(pgtoast_loom))]
-pub(crate) use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub(crate) use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Turns an exclusive guard into a shared one. Under the model checker, and there only, others may
 /// have been in between: whoever calls this looks again at what must hold.

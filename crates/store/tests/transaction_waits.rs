@@ -1,5 +1,6 @@
 //! Who waits for whom, who wakes whom, and which wait is refused.
 #![cfg(not(pgtoast_loom))]
+#![expect(clippy::unwrap_used, reason = "also outside of test functions")]
 
 mod rows;
 

@@ -92,7 +92,7 @@ fn step(rng: &mut Rng, model: &mut Model, open: &mut Vec<Open>) {
     match rng.below(20) {
         0 => {
             let ended = open.swap_remove(number);
-            ended.core.commit().unwrap();
+            ended.core.commit().expect("nothing to write to");
             model.commits.push(ended.changes);
         }
         1 => drop(open.swap_remove(number)),
@@ -106,7 +106,7 @@ fn step(rng: &mut Rng, model: &mut Model, open: &mut Vec<Open>) {
             if !one.savepoints.is_empty() {
                 let which = rng.below(one.savepoints.len());
                 let (savepoint, length) = one.savepoints[which];
-                one.core.rollback_to(savepoint).unwrap();
+                one.core.rollback_to(savepoint).expect("open");
                 one.savepoints.truncate(which + 1);
                 one.changes.truncate(length);
                 one.seen = one.seen.min(length);
@@ -116,7 +116,7 @@ fn step(rng: &mut Rng, model: &mut Model, open: &mut Vec<Open>) {
             let one = &mut open[number];
             if !one.savepoints.is_empty() {
                 let which = rng.below(one.savepoints.len());
-                one.core.release(one.savepoints[which].0).unwrap();
+                one.core.release(one.savepoints[which].0).expect("open");
                 one.savepoints.truncate(which);
             }
         }
@@ -142,7 +142,7 @@ fn step(rng: &mut Rng, model: &mut Model, open: &mut Vec<Open>) {
         }
         _ => {
             let one = &mut open[number];
-            one.core.begin_statement().unwrap();
+            one.core.begin_statement().expect("few statements");
             one.seen = one.changes.len();
             if one.core.isolation() == Isolation::ReadCommitted {
                 one.base = model.commits.len();

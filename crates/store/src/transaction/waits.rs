@@ -15,7 +15,7 @@ use pgtoast_base::Xid;
 use super::{LockMode, Shared, full_xid};
 use crate::error::Awaited;
 use crate::sync::atomic::Ordering;
-use crate::sync::{MutexGuard, mutated};
+use crate::sync::mutated;
 use crate::{RelationId, StoreError};
 
 /// What is awaited; slots stand for their transactions.
@@ -260,7 +260,7 @@ impl Shared {
     }
 
     /// Gives the relation to those at the head of its queue that nobody is in the way of.
-    fn grant(&self, waits: &mut MutexGuard<'_, Waits>, relation: RelationId) {
+    fn grant(&self, waits: &mut Waits, relation: RelationId) {
         while let Some(&request) = waits.relations.get(&relation).and_then(|c| c.queue.front())
             && self.is_free(waits, relation, request)
         {

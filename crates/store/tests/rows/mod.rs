@@ -1,5 +1,5 @@
 //! Rows without pages: headers that transactions write and look at.
-#![allow(dead_code, reason = "each test uses its part")]
+#![allow(dead_code, reason = "each test uses a part of it")]
 use std::sync::Arc;
 
 use pgtoast_base::{BlockNumber, ItemPointer, OffsetNumber, Xid};
