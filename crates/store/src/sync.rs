@@ -44,6 +44,12 @@ pub(crate) fn pause(round: u32) {
     }
 }
 
+/// Whether a model has failed and is being taken down: its locks are no more then, and what drops
+/// must leave them alone.
+pub(crate) fn is_taken_down() -> bool {
+    cfg!(pgtoast_loom) && std::thread::panicking()
+}
+
 /// Loom's, without poisoning: a model that panics has failed.
 #[cfg(pgtoast_loom)]
 mod modelled {

@@ -52,8 +52,9 @@ pub use self::view::View;
 pub use self::waits::WaitStatistics;
 use self::waits::Waits;
 use crate::StoreError;
+use crate::disk::Disk;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use crate::sync::{Mutex, mutated};
+use crate::sync::{Mutex, is_taken_down, mutated};
 
 /// What a transaction sees of those that commit while it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -170,6 +171,19 @@ impl Transactions {
         self.shared.next.load(Ordering::Acquire)
     }
 
+    /// Writes the commit log to its files, as far as it changed. To make a store durable, the next
+    /// id is to be written after that.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`]: the next call tries again.
+    pub fn save_log(&self, disk: &dyn Disk) -> Result<(), StoreError> {
+        let ids = {
+            let running = self.shared.running.lock();
+            running.oldest_unfrozen()..running.next()
+        };
+        self.shared.log.save(disk, ids)
+    }
+
     /// Whether all that began before that id was given out are over, for every snapshot.
     #[must_use]
     pub fn is_past(&self, full: u64) -> bool {
@@ -181,6 +195,12 @@ impl Transactions {
     #[doc(alias = "SetTransactionIdLimit")]
     pub fn set_oldest_unfrozen(&self, xid: Xid) {
         self.shared.running.lock().set_oldest_unfrozen(xid);
+    }
+
+    /// What was last said by [`set_oldest_unfrozen`](Self::set_oldest_unfrozen), 64 bits wide.
+    #[must_use]
+    pub fn oldest_unfrozen(&self) -> u64 {
+        self.shared.running.lock().oldest_unfrozen()
     }
 
     /// How often transactions had to wait, and were refused to.
@@ -199,6 +219,9 @@ impl Transactions {
 impl Drop for Transactions {
     /// Open transactions go on; the last one takes all with it.
     fn drop(&mut self) {
+        if is_taken_down() {
+            return;
+        }
         self.shared.closed.store(true, Ordering::Release);
         for (_, slot) in self.shared.slots.iter() {
             let mut state = slot.state.lock();

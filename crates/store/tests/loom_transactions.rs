@@ -7,7 +7,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use loom::sync::atomic::AtomicU32;
 use loom::thread;
@@ -26,13 +27,13 @@ fn explore(preemptions: usize, mutant: Mutant, model: impl Fn() + Sync + Send + 
     let counted = {
         let runs = runs.clone();
         move || {
-            runs.fetch_add(1, Ordering::Relaxed);
+            runs.fetch_add(1, Relaxed);
             model();
         }
     };
     let result = catch_unwind(AssertUnwindSafe(|| builder.check(counted)));
     seed(Mutant::None);
-    let runs = runs.load(Ordering::Relaxed);
+    let runs = runs.load(Relaxed);
     #[expect(clippy::print_stdout, reason = "the runner reads these lines")]
     {
         println!("pgtoast-count: {mutant:?}: {runs} runs with at most {preemptions} preemptions");
@@ -80,13 +81,15 @@ fn a_snapshot_sees_all_of_a_transaction_or_nothing() {
     explore(3, Mutant::EndOneByOne, snapshot_races_a_commit);
 }
 
-/// A snapshot that is reused against a commit and the horizon that is computed after it.
-fn reuse_races_the_horizon() {
+/// A snapshot against a commit and the horizon that is computed after it: a new one, or one that is
+/// left of the transaction before.
+fn snapshot_races_the_horizon(reuse: bool) {
     let transactions = transactions();
     let mut t = begin(&transactions);
     let xid = t.xid().expect("ids");
-    // Leaves a snapshot in a slot that takes it as running.
-    drop(begin(&transactions));
+    if reuse {
+        drop(begin(&transactions));
+    }
     let horizon = Arc::new(AtomicU32::new(0));
     let writer = {
         let (transactions, horizon) = (transactions.clone(), horizon.clone());
@@ -105,14 +108,14 @@ fn reuse_races_the_horizon() {
     assert_eq!(over, xid.precedes(xmin));
 }
 
-use loom::sync::atomic::Ordering::Relaxed;
-
 #[test]
 fn the_horizon_does_not_pass_a_snapshot() {
-    explore(3, Mutant::None, reuse_races_the_horizon);
-    explore(3, Mutant::ReuseUnseen, reuse_races_the_horizon);
-    explore(3, Mutant::NoFence, reuse_races_the_horizon);
-    explore(3, Mutant::RegisterLate, reuse_races_the_horizon);
+    for mutant in [Mutant::None, Mutant::ReuseUnseen, Mutant::NoFence] {
+        explore(3, mutant, || snapshot_races_the_horizon(true));
+    }
+    for mutant in [Mutant::None, Mutant::RegisterLate] {
+        explore(3, mutant, || snapshot_races_the_horizon(false));
+    }
 }
 
 /// A wait against the end of what it waits for: it is woken, or does not sleep.

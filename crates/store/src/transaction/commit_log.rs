@@ -10,12 +10,16 @@
 //!
 //! Source: `clog.c` (REL_18).
 use core::fmt;
+// The model checker does not follow these: whether a segment was written out decides nothing else.
+use core::sync::atomic::AtomicBool;
 use std::sync::OnceLock;
 
 use pgtoast_base::Xid;
 use pgtoast_page::XidStatus;
 
 use crate::sync::atomic::{AtomicU64, Ordering};
+
+mod files;
 
 /// What became of each transaction; shared by all threads, without a lock.
 ///
@@ -26,7 +30,11 @@ pub struct CommitLog {
     segments: Box<[OnceLock<Segment>]>,
 }
 
-type Segment = Box<[AtomicU64]>;
+struct Segment {
+    words: Box<[AtomicU64]>,
+    /// Whether its file does not have all of it.
+    dirty: AtomicBool,
+}
 
 const XIDS_PER_WORD: u32 = 32;
 
@@ -53,7 +61,7 @@ const WORDS_PER_PAGE: u32 = XIDS_PER_PAGE / XIDS_PER_WORD;
 
 /// Where the two bits of an id are.
 struct Place {
-    segment: usize,
+    segment: u32,
     word: usize,
     shift: u32,
 }
@@ -62,7 +70,7 @@ impl Place {
     fn of(xid: Xid) -> Self {
         let xid = xid.get();
         Self {
-            segment: ((xid >> SEGMENT_BITS) % SEGMENTS) as usize,
+            segment: (xid >> SEGMENT_BITS) % SEGMENTS,
             word: (xid / XIDS_PER_WORD % WORDS_PER_SEGMENT) as usize,
             shift: xid % XIDS_PER_WORD * 2,
         }
@@ -81,10 +89,10 @@ impl CommitLog {
     #[must_use]
     pub fn status(&self, xid: Xid) -> XidStatus {
         let place = Place::of(xid);
-        let Some(segment) = self.segments[place.segment].get() else {
+        let Some(segment) = self.segments[place.segment as usize].get() else {
             return XidStatus::InProgress;
         };
-        match segment[place.word].load(Ordering::Acquire) >> place.shift & 0b11 {
+        match segment.words[place.word].load(Ordering::Acquire) >> place.shift & 0b11 {
             0 => XidStatus::InProgress,
             1 => XidStatus::Committed,
             2 => XidStatus::Aborted,
@@ -95,8 +103,10 @@ impl CommitLog {
     /// Notes what became of `xid`, which was in progress.
     pub(super) fn set(&self, xid: Xid, status: XidStatus) {
         let place = Place::of(xid);
-        let word = &self.segment(place.segment)[place.word];
-        word.fetch_or((status as u64) << place.shift, Ordering::Release);
+        let segment = self.segment(place.segment);
+        let bits = (status as u64) << place.shift;
+        segment.words[place.word].fetch_or(bits, Ordering::SeqCst);
+        segment.mark();
     }
 
     /// Makes place for `xid`, which is about to be given out: the first of a page finds there what
@@ -106,15 +116,31 @@ impl CommitLog {
         let segment = self.segment(place.segment);
         if xid.get().is_multiple_of(XIDS_PER_PAGE) || xid == Xid::FIRST_NORMAL {
             let first = place.word - place.word % WORDS_PER_PAGE as usize;
-            for word in &segment[first..][..WORDS_PER_PAGE as usize] {
+            for word in &segment.words[first..][..WORDS_PER_PAGE as usize] {
                 word.store(0, Ordering::Relaxed);
             }
         }
+        segment.mark();
     }
 
-    fn segment(&self, number: usize) -> &Segment {
-        self.segments[number]
-            .get_or_init(|| (0..WORDS_PER_SEGMENT).map(|_| AtomicU64::new(0)).collect())
+    fn segment(&self, number: u32) -> &Segment {
+        self.segments[number as usize].get_or_init(Segment::empty)
+    }
+}
+
+impl Segment {
+    fn empty() -> Self {
+        let words = (0..WORDS_PER_SEGMENT).map(|_| AtomicU64::new(0)).collect();
+        Self { words, dirty: AtomicBool::new(false) }
+    }
+
+    /// Says that the file does not have all of it, after that was changed. Whoever writes it out
+    /// takes the mark away before it reads: in the one order of all these accesses, either it reads
+    /// the change or the mark is there after.
+    fn mark(&self) {
+        if !self.dirty.load(Ordering::SeqCst) {
+            self.dirty.store(true, Ordering::SeqCst);
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use super::slots::{Slot, Tenancy};
 use super::{LockMode, Shared, full_xid};
 use crate::RelationId;
 use crate::sync::atomic::{Ordering, fence};
-use crate::sync::mutated;
+use crate::sync::{is_taken_down, mutated};
 
 /// A slot, taken, with a snapshot. Dropped it is free again.
 #[derive(Debug)]
@@ -122,6 +122,9 @@ impl Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         let Some(mut kept) = self.kept.take() else { return };
+        if is_taken_down() {
+            return;
+        }
         self.slot.xmin.store(0, Ordering::Release);
         let mut state = self.slot.state.lock();
         if !kept.locks.is_empty() {

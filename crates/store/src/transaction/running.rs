@@ -41,6 +41,10 @@ impl Running {
         self.next
     }
 
+    pub(super) fn oldest_unfrozen(&self) -> u64 {
+        self.oldest_unfrozen
+    }
+
     pub(super) fn set_oldest_unfrozen(&mut self, xid: Xid) {
         self.oldest_unfrozen = full_xid::near(self.next, xid).min(self.next);
     }

@@ -5,7 +5,7 @@ use pgtoast_page::XidStatus;
 use super::registered::{Kept, Level, Registered};
 use super::view::{View, is_own};
 use super::{Isolation, LockMode, full_xid};
-use crate::sync::mutated;
+use crate::sync::{is_taken_down, mutated};
 use crate::{RelationId, StoreError};
 
 /// A transaction that is open. Dropped it is aborted, by a panic too.
@@ -257,6 +257,9 @@ impl TransactionCore {
 
 impl Drop for TransactionCore {
     fn drop(&mut self) {
+        if is_taken_down() {
+            return;
+        }
         self.end(0, XidStatus::Aborted);
     }
 }
