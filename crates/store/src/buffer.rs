@@ -10,8 +10,8 @@
 //!
 //! **Invariants.** A frame's tag changes only under its exclusive latch; so who holds the latch and
 //! finds the tag right has the block. The map names a frame for each block that is in memory, never
-//! two; a block is in the map before anything is read into its frame, and until all that was changed
-//! is written. Hints may be wrong. A page is dirty from before its latch is given up to after it was
+//! two, and the frame has the block's tag as long as it is named; a block is in the map before anything
+//! is read into its frame, and until all that was changed is written. Hints may be wrong. A page is dirty from before its latch is given up to after it was
 //! written.
 //!
 //! **Order of locks.** Latches are waited for with no other lock held. Where more than one is wanted,

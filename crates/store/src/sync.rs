@@ -158,6 +158,8 @@ pub(crate) mod mutant {
         CountBeforeMap,
         /// A transaction is taken out of what runs id by id.
         EndOneByOne,
+        /// A block is entered in the map also if it is there.
+        EnterTwice,
         /// A page on its way out leaves the map before it is written.
         ForgetBeforeWrite,
         /// A transaction is taken out of what runs before the commit log says what it came to.

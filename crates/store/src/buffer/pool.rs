@@ -12,6 +12,7 @@ use super::map::FrameMap;
 use super::{ForkId, PageRead, PageWrite, PoolOptions, PoolStatistics};
 use crate::disk::Disk;
 use crate::file::{DIRECTORY, ForkFile};
+use crate::sync::atomic::AtomicUsize;
 use crate::sync::{Mutex, RwLockWriteGuard, downgrade, mutated};
 use crate::{Fork, RelationId, RelationKind, StoreError, StoreFile};
 
@@ -29,7 +30,7 @@ pub struct BufferPool {
     /// Frames without a block. A frame with no tag is here, or in the hands of one thread.
     pub(super) free: Mutex<Vec<u32>>,
     /// Where the sweep is.
-    pub(super) hand: core::sync::atomic::AtomicUsize,
+    pub(super) hand: AtomicUsize,
     pub(super) forks: ForkTable,
     pub(super) counters: Counters,
 }
@@ -55,7 +56,7 @@ impl BufferPool {
             frames: (0..count).map(|_| Frame::new()).collect(),
             map: FrameMap::new(count),
             free: Mutex::new((0..frame_number(count)).rev().collect()),
-            hand: 0.into(),
+            hand: AtomicUsize::new(0),
             forks: ForkTable::new(),
             counters: Counters::new(),
         }
@@ -228,10 +229,10 @@ impl BufferPool {
             };
             let frame = self.frame(index);
             let Some(page) = frame.page.try_write() else {
-                // Of another block, or of one on its way out: then it is not this page that is held.
-                if frame.holds(tag) || self.map.get(tag) == Some(index) {
+                if frame.holds(tag) {
                     return Ok(None);
                 }
+                // It was put to other use meanwhile: it is not this page that is held.
                 continue;
             };
             if frame.holds(tag) {
@@ -273,9 +274,9 @@ impl BufferPool {
             open.set_blocks(blocks);
         }
         // In the map before it is counted: nobody may find it missing and make a page of it.
+        self.frame(index).set_tag(tag);
         let entered = self.map.insert(tag, index);
         debug_assert_eq!(entered, Ok(()), "a block past the end is in nobody's hands");
-        self.frame(index).set_tag(tag);
         open.set_blocks(blocks);
         drop(extension);
         self.map.set_hint(tag, index);
@@ -346,8 +347,12 @@ impl BufferPool {
         tag: Tag,
         index: u32,
     ) -> Result<(), Result<u32, StoreError>> {
-        self.map.insert(tag, index).map_err(Ok)?;
+        // The tag first: what is in the map is in its frame.
         self.frame(index).set_tag(tag);
+        if let Err(other) = self.map.insert(tag, index) {
+            self.frame(index).set_tag(Tag::NONE);
+            return Err(Ok(other));
+        }
         if mutated!(NoSecondLook) {
             return Ok(());
         }

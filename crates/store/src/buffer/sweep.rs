@@ -1,11 +1,10 @@
 //! The clock sweep: which page makes room for another.
-use core::sync::atomic::Ordering;
-
 use super::BufferPool;
 use super::counters::add;
 use super::frame::{Frame, Tag};
 use super::pool::frame_number;
 use crate::StoreError;
+use crate::sync::atomic::Ordering;
 use crate::sync::{RwLockWriteGuard, mutated, pause};
 
 /// A frame that is latched and has no tag.

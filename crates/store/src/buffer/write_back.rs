@@ -18,6 +18,17 @@ use crate::{StoreError, StoreFile};
 /// A dirty page under its shared latch.
 type Latched<'p> = (&'p Frame, RwLockReadGuard<'p, Box<[u8]>>);
 
+/// Takes the mark from a page that was written, while its latch keeps others from changing it.
+fn clean((frame, page): Latched<'_>) {
+    if mutated!(CleanUnlatched) {
+        drop(page);
+        frame.set_dirty(false);
+        return;
+    }
+    frame.set_dirty(false);
+    drop(page);
+}
+
 impl BufferPool {
     /// Writes all that was changed before the call, gives files their full length, and makes all of
     /// that durable.
@@ -75,11 +86,8 @@ impl BufferPool {
             let pages: SmallVec<[&[u8]; 16]> = run.iter().map(|(_, page)| &page[..]).collect();
             let written = self.write_pages(open, tag.block(), &pages);
             drop(pages);
-            if mutated!(CleanUnlatched) {
-                let frames: Vec<_> = run.into_iter().map(|(frame, _)| frame).collect();
-                frames.into_iter().for_each(|frame| frame.set_dirty(false));
-            } else if written.is_ok() {
-                run.iter().for_each(|(frame, _)| frame.set_dirty(false));
+            if written.is_ok() {
+                run.into_iter().for_each(clean);
             }
             result = result.and(written);
         }
@@ -131,8 +139,9 @@ impl BufferPool {
         pages.push(page);
         pages.extend(after.iter().map(|(_, page)| &page[..]));
         self.write_pages(open, block - frame_number(before.len()), &pages)?;
+        drop(pages);
         frame.set_dirty(false);
-        before.iter().chain(&after).for_each(|(frame, _)| frame.set_dirty(false));
+        before.into_iter().chain(after).for_each(clean);
         Ok(())
     }
 

@@ -94,6 +94,12 @@ impl MemoryDisk {
         self.state().files[Path::new(path)].clone()
     }
 
+    /// Makes a file, or changes it.
+    pub(crate) fn put(&self, path: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        let file = self.state().files.entry(path.into()).or_default().clone();
+        change(&mut file.lock().expect("no panic"));
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().expect("no panic")
     }
