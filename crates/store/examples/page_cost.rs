@@ -11,81 +11,89 @@ use std::time::{Duration, Instant};
 
 use pgtoast_base::{BlockNumber, BlockSize};
 use pgtoast_page::PageMut;
-use pgtoast_store::buffer::{BufferPool, ForkId, PoolOptions};
+use pgtoast_store::buffer::{BufferPool, PoolOptions};
 use pgtoast_store::disk::FileDisk;
 use pgtoast_store::{Fork, RelationId, RelationKind, StoreError};
 
 const BLOCKS: u32 = 4096;
-const ROUNDS: u32 = 500;
+const ROUNDS: u32 = 200;
+const BATCH: u32 = 64;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let directory = tempfile::tempdir()?;
     let disk = Arc::new(FileDisk::new(directory.path()));
-    let options = PoolOptions::new(BlockSize::KIB_8, 64 << 20);
-    let open = |options| {
-        let pool = BufferPool::new(disk.clone(), options);
+    let open = |bytes| {
+        let pool = BufferPool::new(disk.clone(), PoolOptions::new(BlockSize::KIB_8, bytes));
         let fork = pool.open_fork(RelationId::new(1), RelationKind::Heap, Fork::Main, true)?;
         Ok::<_, StoreError>((pool, fork))
     };
 
-    let (pool, fork) = open(options)?;
-    let start = Instant::now();
-    for _ in 0..BLOCKS {
+    let (pool, fork) = open(64 << 20)?;
+    let extend = |_| {
         let (_, mut page) = pool.extend(fork, 1)?;
-        PageMut::init(&mut page, BlockSize::KIB_8, 0)?;
-    }
-    report("extend", start.elapsed(), BLOCKS);
+        drop(PageMut::init(&mut page, BlockSize::KIB_8, 0));
+        Ok(0)
+    };
+    timed("extend, memory not used before", 1, BLOCKS, 1, &extend)?;
+    pool.truncate(fork, 0)?;
+    timed("extend", 1, BLOCKS, 1, &extend)?;
     let start = Instant::now();
     pool.flush()?;
     report("flush", start.elapsed(), BLOCKS);
 
     for threads in [1, 2] {
-        let read = |block| pool.read(fork, block).map(|page| page[20]);
-        let write = |block| {
-            pool.write(fork, block).map(|mut page| {
-                page[20] = 0;
-                0
-            })
-        };
         for blocks in [64, BLOCKS] {
             let of = format!("of {blocks} pages, {threads} threads");
-            timed(&format!("read {of}"), threads, blocks, &read)?;
-            timed(&format!("write {of}"), threads, blocks, &write)?;
+            let read = |block| pool.read(fork, block).map(|page| page[20]);
+            timed(&format!("read {of}"), threads, blocks, ROUNDS, &read)?;
+            let write = |block| {
+                pool.write(fork, block).map(|mut page| {
+                    page[20] = 0;
+                    0
+                })
+            };
+            timed(&format!("write {of}"), threads, blocks, ROUNDS, &write)?;
         }
     }
 
-    for (name, ahead) in [("one by one", 0), ("16 ahead", 16)] {
-        let (pool, fork) = open(options)?;
-        let start = Instant::now();
-        scan(&pool, fork, ahead)?;
-        report(&format!("read from the system, {name}"), start.elapsed(), BLOCKS);
+    // Much smaller than the relation: each page is read from the system.
+    let (pool, fork) = open(4 << 20)?;
+    let read = |block| pool.read(fork, block).map(|page| page[20]);
+    timed("read from the system, one by one", 1, BLOCKS, 8, &read)?;
+    for (name, ringed) in [("16 ahead", false), ("16 ahead in a ring", true)] {
+        let ring = Mutex::new(pool.scan_ring());
+        let ahead = |block: BlockNumber| {
+            let number = block.get();
+            if number.is_multiple_of(16) && ringed {
+                let mut ring = ring.lock().expect("no panic");
+                pool.prefetch_in_ring(fork, number..number + 16, &mut ring);
+            } else if number.is_multiple_of(16) {
+                pool.prefetch(fork, number..number + 16);
+            }
+            pool.read(fork, block).map(|page| page[20])
+        };
+        timed(&format!("read from the system, {name}"), 1, BLOCKS, 8, &ahead)?;
     }
-    let (pool, fork) = open(PoolOptions::new(BlockSize::KIB_8, 4 << 20))?;
-    let start = Instant::now();
-    for block in 0..BLOCKS {
-        pool.write(fork, BlockNumber::new(block))?[20] = 0;
-    }
-    report("change with write-back, pool of 4 MiB", start.elapsed(), BLOCKS);
-    let statistics = pool.statistics().total();
+    let before = pool.statistics().total();
+    let write = |block| {
+        pool.write(fork, block).map(|mut page| {
+            page[20] = 0;
+            0
+        })
+    };
+    timed("read and written back", 1, BLOCKS, 8, &write)?;
+    let statistics = pool.statistics().total() - before;
     println!("{} pages written by {} calls", statistics.writes, statistics.write_calls);
     Ok(())
 }
 
-fn scan(pool: &BufferPool, fork: ForkId, ahead: u32) -> Result<(), StoreError> {
-    for block in 0..BLOCKS {
-        if ahead > 0 && block % ahead == 0 {
-            pool.prefetch(fork, block..block + ahead);
-        }
-        black_box(pool.read(fork, BlockNumber::new(block))?[20]);
-    }
-    Ok(())
-}
-
-/// All threads use the pages in turn, each from another one on. The time is the median of rounds.
+/// All threads use the pages in turn, each from another one on. The time is the median of small
+/// batches, so that what else the machine does is left out.
 fn timed(
     name: &str,
     threads: u32,
     blocks: u32,
+    rounds: u32,
     page: &(impl Fn(BlockNumber) -> Result<u8, StoreError> + Sync),
 ) -> Result<(), StoreError> {
     let times = Mutex::new(Vec::new());
@@ -94,14 +102,16 @@ fn timed(
             .map(|thread| {
                 let times = &times;
                 scope.spawn(move || {
-                    for _ in 0..ROUNDS {
+                    let mut own = Vec::new();
+                    for batch in 0..rounds * BLOCKS / BATCH {
                         let start = Instant::now();
-                        for use_number in 0..BLOCKS {
+                        for use_number in batch * BATCH..(batch + 1) * BATCH {
                             let block = (use_number + thread * 1777) % blocks;
                             black_box(page(BlockNumber::new(block))?);
                         }
-                        times.lock().expect("no panic").push(start.elapsed());
+                        own.push(start.elapsed());
                     }
+                    times.lock().expect("no panic").extend(own);
                     Ok(())
                 })
             })
@@ -110,7 +120,7 @@ fn timed(
     })?;
     let mut times = times.into_inner().expect("no panic");
     times.sort_unstable();
-    report(name, times[times.len() / 2], BLOCKS);
+    report(name, times[times.len() / 2], BATCH);
     Ok(())
 }
 

@@ -100,6 +100,10 @@ impl Frame {
         }
     }
 
+    pub(super) fn usage(&self) -> u8 {
+        self.usage.load(Ordering::Relaxed)
+    }
+
     pub(super) fn set_usage(&self, usage: u8) {
         self.usage.store(usage, Ordering::Relaxed);
     }

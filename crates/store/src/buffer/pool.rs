@@ -257,7 +257,7 @@ impl BufferPool {
         let count = count.max(1);
         let open = self.forks.get(fork);
         let (index, mut page) = self.vacate()?;
-        page.fill(0);
+        self.clear(&mut page);
         let extension = open.extension.lock();
         let first = open.blocks();
         let Some(blocks) = first.checked_add(count).filter(|_| !open.is_dropped()) else {
@@ -380,16 +380,33 @@ impl BufferPool {
     }
 
     /// Reads a block into a page.
-    fn load(&self, open: &OpenFork, block: u32, page: &mut [u8]) -> Result<(), StoreError> {
+    fn load(&self, open: &OpenFork, block: u32, page: &mut Box<[u8]>) -> Result<(), StoreError> {
         if block >= open.written() {
-            page.fill(0);
+            self.clear(page);
             return Ok(());
         }
+        self.allocate(page);
         let calls = open.file.read_blocks(block, &mut [IoSliceMut::new(page)])?;
         let counts = self.counters.of(open.id.class());
         add(&counts.reads, 1);
         add(&counts.read_calls, calls);
         self.verify(open, block, page)
+    }
+
+    /// Gives a page its bytes, if its frame is used for the first time.
+    pub(super) fn allocate(&self, page: &mut Box<[u8]>) {
+        if page.is_empty() {
+            *page = vec![0; self.options.block_size.bytes()].into();
+        }
+    }
+
+    /// Makes a page all zeros.
+    fn clear(&self, page: &mut Box<[u8]>) {
+        if page.is_empty() {
+            self.allocate(page);
+        } else {
+            page.fill(0);
+        }
     }
 
     pub(super) fn verify(

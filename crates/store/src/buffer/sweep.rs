@@ -7,7 +7,7 @@ use crate::StoreError;
 use crate::sync::atomic::Ordering;
 use crate::sync::{RwLockWriteGuard, mutated, pause};
 
-/// A frame that is latched and has no tag.
+/// A frame that is latched and has no tag. Its page has no bytes yet if it was never used.
 pub(super) type Vacant<'p> = (u32, RwLockWriteGuard<'p, Box<[u8]>>);
 
 impl BufferPool {
@@ -34,11 +34,7 @@ impl BufferPool {
         let free = self.free.lock().pop();
         if let Some(index) = free {
             // Whoever has the latch followed a hint that was wrong, and gives it up at once.
-            let mut page = self.frame(index).page.write();
-            if page.is_empty() {
-                *page = vec![0; self.options.block_size.bytes()].into();
-            }
-            return Ok(Some((index, page)));
+            return Ok(Some((index, self.frame(index).page.write())));
         }
         let mut failed = None;
         for _ in 0..self.frames.len() * (usize::from(Frame::USAGE_MAX) + 2) {
