@@ -54,6 +54,8 @@ pub enum StoreError {
     Toast(ToastError),
     /// The transaction has had as many statements as can be numbered.
     TooManyCommands,
+    /// A tuple of `len` bytes is longer than the `limit` that a page takes.
+    TupleTooLong { len: usize, limit: usize },
     /// The tuple is broken.
     Tuple { file: StoreFile, tid: ItemPointer, error: TupleError },
     /// The system once failed to make the file durable, so what it holds is not known.
@@ -136,6 +138,9 @@ impl fmt::Display for StoreError {
             Self::Toast(error) => error.fmt(f),
             Self::Unsynced { file } => {
                 write!(f, "{file}: an earlier sync failed, so what the file holds is not known")
+            }
+            Self::TupleTooLong { len, limit } => {
+                write!(f, "a tuple of {len} bytes, and a page takes {limit} at most")
             }
             Self::XidWraparound { oldest } => {
                 write!(f, "no transaction id is left while transaction {oldest} is not frozen")

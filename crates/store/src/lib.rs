@@ -5,6 +5,7 @@ pub mod buffer;
 pub mod disk;
 mod error;
 pub mod file;
+pub mod heap;
 mod sync;
 pub mod transaction;
 

@@ -85,10 +85,10 @@ impl Registered {
 
     /// Has the snapshot show what has ended by now.
     ///
-    /// The one there is shows it if nothing ended since it was taken. It may have been let go since,
-    /// though, and the horizon be computed without it. So it is registered first and compared after:
-    /// whoever computed a horizon and did not see the registration knew of no end that the
-    /// comparison does not see, and so stayed behind this snapshot's xmin.
+    /// The one there is shows it if nothing ended since it was taken. It may have been let go
+    /// since, though, and the horizon be computed without it. So it is registered first and
+    /// compared after: whoever computed a horizon and did not see the registration knew of no end
+    /// that the comparison does not see, and so stayed behind this snapshot's xmin.
     #[inline]
     pub(super) fn renew(&mut self) {
         let Self { slot, kept: Some(kept) } = self else { return };
@@ -108,7 +108,15 @@ impl Registered {
                 return;
             }
         }
-        kept.take(slot);
+        kept.take(slot, false);
+    }
+
+    /// The same, and yet the horizon stays behind the snapshot that there was until the next
+    /// renewal that takes another one.
+    pub(super) fn renew_behind(&mut self) {
+        let Self { slot, kept: Some(kept) } = self else { return };
+        let behind = kept.taken.registered;
+        kept.take(slot, behind);
     }
 
     /// The snapshot, for a command.
@@ -167,9 +175,10 @@ impl Kept {
         }
     }
 
-    /// Takes a new snapshot, and registers it in that slot.
+    /// Takes a new snapshot, and registers it in that slot, unless an older one is to stay
+    /// registered.
     #[cold]
-    fn take(&mut self, slot: &Slot) {
+    fn take(&mut self, slot: &Slot, behind: bool) {
         let Self { shared, number, taken, .. } = self;
         let running = shared.running.lock();
         taken.in_progress.clear();
@@ -179,7 +188,9 @@ impl Kept {
         // Only changed under the lock.
         taken.completions = shared.completions.load(Ordering::Relaxed);
         taken.registered = true;
-        if mutated!(RegisterLate) {
+        if behind {
+            drop(running);
+        } else if mutated!(RegisterLate) {
             drop(running);
             slot.xmin.store(taken.xmin, Ordering::Release);
         } else {

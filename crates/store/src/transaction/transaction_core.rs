@@ -63,6 +63,17 @@ impl TransactionCore {
         Ok(())
     }
 
+    /// Within a statement of a [`Isolation::ReadCommitted`] transaction: sees what others have
+    /// committed by now. What the snapshot before kept from being cleared away is kept until the
+    /// next statement, so that a row can be followed from the version that it was found at to the
+    /// newest.
+    #[doc(alias = "EvalPlanQual")]
+    pub fn renew_snapshot(&mut self) {
+        if self.isolation == Isolation::ReadCommitted {
+            self.registered.renew_behind();
+        }
+    }
+
     /// The number of the statement: what is stamped on the tuples that it makes and ends.
     #[inline]
     #[must_use]
@@ -119,8 +130,8 @@ impl TransactionCore {
         Savepoint { depth, serial }
     }
 
-    /// Undoes all since that savepoint, and whoever waits for it goes on. The savepoint stays; those
-    /// within it are gone. Relation locks are kept.
+    /// Undoes all since that savepoint, and whoever waits for it goes on. The savepoint stays;
+    /// those within it are gone. Relation locks are kept.
     ///
     /// # Errors
     ///
@@ -168,12 +179,12 @@ impl TransactionCore {
     }
 
     /// Waits until a transaction is over; a subtransaction, until it is undone or all of its
-    /// transaction is over. What it came to, the commit log says then, and a snapshot taken from now
-    /// on shows.
+    /// transaction is over. What it came to, the commit log says then, and a snapshot taken from
+    /// now on shows.
     ///
     /// A transaction can be in the commit log before it is over: whoever finds there that another
-    /// one changed a row, and will look at what it left with a new snapshot, must wait all the same.
-    /// That is quick. No latch may be held.
+    /// one changed a row, and will look at what it left with a new snapshot, must wait all the
+    /// same. That is quick. No latch may be held.
     ///
     /// # Errors
     ///
