@@ -45,12 +45,19 @@ impl Context {
         usize::try_from(self.arguments.limit_memory.0).unwrap_or(usize::MAX)
     }
 
-    pub(super) fn budget<'a>(&self, progress: &'a (dyn Fn(u64) + Sync)) -> Budget<'a> {
-        Budget { threads: self.threads(), memory_bytes: self.memory_bytes(), progress }
-    }
-
     pub(super) fn progress(&self, total_bytes: u64) -> Progress {
         Progress::new(total_bytes, self.arguments.quiet)
+    }
+
+    /// Does work that reads about so many bytes, with what it may take and a bar that shows how far it is.
+    pub(super) fn while_watched<T>(&self, bytes: u64, work: impl FnOnce(&Budget<'_>) -> T) -> T {
+        let progress = self.progress(bytes);
+        let listen = |bytes| progress.add(bytes);
+        work(&Budget {
+            threads: self.threads(),
+            memory_bytes: self.memory_bytes(),
+            progress: &listen,
+        })
     }
 
     /// The databases to look into: that which was named, or all that can be opened.
@@ -138,6 +145,11 @@ fn find<'d>(database: &'d Database, name: &str) -> Option<&'d Relation> {
 pub(super) fn main_bytes(database: &Database, relation: &Relation) -> u64 {
     let fork = database.fork(relation, Fork::Main).ok().flatten();
     fork.map_or(0, |fork| u64::from(fork.block_count()) * fork.block_size().bytes() as u64)
+}
+
+/// The same of its TOAST relation.
+pub(super) fn toast_bytes(database: &Database, relation: &Relation) -> u64 {
+    database.toast_of(relation).map_or(0, |toast| main_bytes(database, toast))
 }
 
 /// Says something on standard error that the report does not have.

@@ -3,12 +3,12 @@ use std::io::Write;
 
 use super::Outcome;
 use super::arguments::TableArgument;
-use super::cluster::{Context, main_bytes};
+use super::cluster::{Context, main_bytes, toast_bytes};
 use super::failure::Failure;
 use super::info::percent;
 use super::output::{Color, Output, print_table, table};
+use super::problems;
 use super::size::{ByteCount, Grouped};
-use super::values::report_problems;
 use crate::report::Spread;
 use crate::report::columns::{ColumnReport, ColumnsReport};
 use crate::report::values::table_of;
@@ -22,17 +22,15 @@ pub(super) fn run(
     let named = context.table(&directory, &arguments.table)?;
     let database = &named.database;
     let relation = table_of(database, named.heap()?);
-    let toast = database.toast_of(relation).map_or(0, |toast| main_bytes(database, toast));
-    let progress = context.progress(main_bytes(database, relation) + toast);
-    let listen = |bytes| progress.add(bytes);
-    let report = ColumnsReport::of(database, relation, &context.budget(&listen))?;
-    drop(progress);
+    let bytes = main_bytes(database, relation) + toast_bytes(database, relation);
+    let report =
+        context.while_watched(bytes, |budget| ColumnsReport::of(database, relation, budget))?;
     if output.json {
         output.document("columns", &report)?;
     } else {
         print(&report, output)?;
     }
-    report_problems(report.problem_count, &report.problems, output)
+    problems::tell(report.problem_count, &report.problems, output)
 }
 
 fn print(report: &ColumnsReport, output: &mut Output) -> Result<(), Failure> {

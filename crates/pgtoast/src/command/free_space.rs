@@ -1,14 +1,13 @@
 //! `pgtoast fsm`
-use core::ops::ControlFlow;
 use std::io::Write;
 
 use super::Outcome;
 use super::arguments::{FsmArguments, FsmCommand};
 use super::cluster::{Context, main_bytes};
 use super::failure::Failure;
-use super::output::{Color, Output};
+use super::output::{Color, Output, go_on_if};
+use super::problems;
 use super::size::{ByteCount, Grouped};
-use super::values::report_problems;
 use crate::report::free_space::{BlockSpace, compare};
 
 pub(super) fn run(
@@ -32,8 +31,6 @@ pub(super) fn run(
     let (database, relation) = (&named.database, named.heap()?);
     // A table that cannot be opened is an error before anything is printed.
     database.table(relation)?;
-    let progress = context.progress(main_bytes(database, relation));
-    let listen = |bytes| progress.add(bytes);
     let name = if is_rebuild { "fsm rebuild" } else { "fsm check" };
     if output.json {
         output.begin_list(name, "blocks")?;
@@ -41,23 +38,16 @@ pub(super) fn run(
         let heading = format!("{:>10} {:>10} {:>10}", "block", "recorded", "actual");
         writeln!(output, "{}", output.paint(Color::Bold, heading))?;
     }
-    let mut failure = None;
-    let report = compare(database, relation, is_rebuild, &context.budget(&listen), &mut |space| {
-        if !shows_all && space.recorded_bytes == space.actual_bytes {
-            return ControlFlow::Continue(());
-        }
-        match print_block(&space, output) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                failure = Some(error);
-                ControlFlow::Break(())
+    let mut printed = Ok(());
+    let report = context.while_watched(main_bytes(database, relation), |budget| {
+        compare(database, relation, is_rebuild, budget, &mut |space| {
+            if shows_all || space.recorded_bytes != space.actual_bytes {
+                printed = print_block(&space, output);
             }
-        }
+            go_on_if(printed.is_ok())
+        })
     })?;
-    drop(progress);
-    if let Some(failure) = failure {
-        return Err(failure);
-    }
+    printed?;
     if output.json {
         output.end_list("summary", &report)?;
     } else {
@@ -85,7 +75,7 @@ pub(super) fn run(
             )?;
         }
     }
-    report_problems(report.problem_count, &report.problems, output)
+    problems::tell(report.problem_count, &report.problems, output)
 }
 
 fn print_block(space: &BlockSpace, output: &mut Output) -> Result<(), Failure> {

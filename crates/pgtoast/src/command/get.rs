@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::Outcome;
 use super::arguments::{Format, GetArguments};
-use super::cluster::{Context, main_bytes, warn};
+use super::cluster::{Context, toast_bytes, warn};
 use super::failure::Failure;
 use super::output::Output;
 use crate::datadir::DatadirError;
@@ -49,17 +49,17 @@ pub(super) fn run(
     if found.report.is_null && !output.json {
         warn("null");
     }
-    let toast = database.toast_of(relation).filter(|_| found.report.value_id.is_some());
-    let progress = context.progress(toast.map_or(0, |toast| main_bytes(database, toast)));
-    let listen = |bytes| progress.add(bytes);
-    let budget = context.budget(&listen);
+    let is_elsewhere = found.report.value_id.is_some();
+    let bytes = if is_elsewhere { toast_bytes(database, relation) } else { 0 };
     let is_json = output.json;
     let head = if is_json { Some(json_head(&found.report, encoding)?) } else { None };
     let mut encoder = Encoder::new(encoding, head, &mut *output);
     let mut written = 0_u64;
-    let streamed = found.stream(part, &budget, &mut |piece| {
-        written += piece.len() as u64;
-        encoder.write(piece)
+    let streamed = context.while_watched(bytes, |budget| {
+        found.stream(part, budget, &mut |piece| {
+            written += piece.len() as u64;
+            encoder.write(piece)
+        })
     });
     let finished = match streamed {
         Ok(()) => encoder.finish(found.report.is_null),

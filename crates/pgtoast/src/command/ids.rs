@@ -3,12 +3,13 @@ use std::io::Write;
 
 use super::Outcome;
 use super::arguments::TablesArguments;
-use super::cluster::{Context, main_bytes};
+use super::cluster::{Context, toast_bytes};
+use super::each_table::{self, OfTable};
 use super::failure::Failure;
 use super::output::{Output, print_table, table};
 use super::size::Grouped;
-use super::tables::chosen;
-use super::values::report_problems;
+use crate::datadir::{Database, DatadirError, Relation};
+use crate::report::Budget;
 use crate::report::ids::IdsReport;
 
 pub(super) fn run(
@@ -17,49 +18,37 @@ pub(super) fn run(
     output: &mut Output,
 ) -> Result<Outcome, Failure> {
     let directory = context.directory()?;
-    let chosen = chosen(context, &directory, arguments)?;
-    let relations = || {
-        chosen.iter().flat_map(|(database, oids)| {
-            oids.iter().filter_map(move |oid| Some((database, database.relation(*oid)?)))
-        })
-    };
-    let toast_bytes = |(database, relation)| {
-        let database: &crate::datadir::Database = database;
-        database.toast_of(relation).map_or(0, |toast| main_bytes(database, toast))
-    };
-    let progress = context.progress(relations().map(toast_bytes).sum());
-    let listen = |bytes| progress.add(bytes);
-    let budget = context.budget(&listen);
-    let (mut reports, mut problems, mut problem_count) = (Vec::new(), Vec::new(), 0);
-    if output.json {
-        output.begin_list("ids", "relations")?;
+    let counter = directory.control().next_oid.get();
+    let print = |reports, output: &mut Output| print(reports, counter, output);
+    each_table::run(context, &directory, arguments, output, print)
+}
+
+impl OfTable for IdsReport {
+    const NAMES: (&str, &str) = ("ids", "relations");
+
+    fn bytes(database: &Database, relation: &Relation) -> u64 {
+        toast_bytes(database, relation)
     }
-    for (database, relation) in relations() {
-        match IdsReport::of(database, relation, &budget) {
-            Ok(None) => {}
-            Ok(Some(report)) => {
-                problem_count += report.problem_count;
-                problems
-                    .extend(report.problems.iter().map(|one| format!("{}: {one}", report.toast)));
-                if output.json {
-                    output.element(&report)?;
-                } else if report.values > 0 {
-                    reports.push(report);
-                }
-            }
-            Err(error) => {
-                problem_count += 1;
-                problems.push(format!("{}: {error}", database.qualified_name(relation)));
-            }
-        }
+
+    fn of(
+        database: &Database,
+        relation: &Relation,
+        budget: &Budget<'_>,
+    ) -> Result<Option<Self>, DatadirError> {
+        Self::of(database, relation, budget)
     }
-    drop(progress);
-    if output.json {
-        output.end_list("problem_count", &problem_count)?;
-    } else {
-        print(reports, directory.control().next_oid.get(), output)?;
+
+    fn is_shown(&self) -> bool {
+        self.values > 0
     }
-    report_problems(problem_count, &problems, output)
+
+    fn subject(&self) -> String {
+        self.toast.to_string()
+    }
+
+    fn problems(&self) -> (u64, &[String]) {
+        (self.problem_count, &self.problems)
+    }
 }
 
 fn print(mut reports: Vec<IdsReport>, counter: u32, output: &mut Output) -> Result<(), Failure> {

@@ -3,7 +3,7 @@ use std::io::Write;
 
 use super::Outcome;
 use super::arguments::MapArguments;
-use super::cluster::{Context, main_bytes};
+use super::cluster::{Context, main_bytes, toast_bytes};
 use super::failure::Failure;
 use super::info::percent;
 use super::output::{Color, Output};
@@ -23,11 +23,10 @@ pub(super) fn run(
     let named = context.table(&directory, &arguments.table)?;
     let database = &named.database;
     let relation = table_of(database, named.heap()?);
-    let toast = database.toast_of(relation).map_or(0, |toast| main_bytes(database, toast));
-    let progress = context.progress(main_bytes(database, relation) + toast);
-    let listen = |bytes| progress.add(bytes);
-    let report = MapReport::of(database, relation, arguments.cells, &context.budget(&listen))?;
-    drop(progress);
+    let bytes = main_bytes(database, relation) + toast_bytes(database, relation);
+    let report = context.while_watched(bytes, |budget| {
+        MapReport::of(database, relation, arguments.cells, budget)
+    })?;
     if output.json {
         output.document("map", &report)?;
     } else if arguments.svg {

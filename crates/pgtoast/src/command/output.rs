@@ -1,5 +1,6 @@
 //! Standard output: text with or without colours, or one JSON document.
 use core::fmt;
+use core::ops::ControlFlow;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 use serde::Serialize;
@@ -7,6 +8,11 @@ use serde::Serialize;
 use super::arguments::When;
 use super::failure::Failure;
 use crate::report::SCHEMA_VERSION;
+
+/// What a walk that prints as it goes is told.
+pub(super) fn go_on_if(is_printed: bool) -> ControlFlow<()> {
+    if is_printed { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+}
 
 /// Standard output.
 pub(super) struct Output {

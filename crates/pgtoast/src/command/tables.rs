@@ -1,17 +1,16 @@
 //! `pgtoast tables`
 use std::io::Write;
 
-use pgtoast_base::Oid;
-
 use super::Outcome;
 use super::arguments::TablesArguments;
-use super::cluster::{Context, main_bytes};
+use super::cluster::{Context, main_bytes, toast_bytes};
+use super::each_table::{self, OfTable};
 use super::failure::Failure;
 use super::info::percent;
 use super::output::{Output, print_table, table};
 use super::size::{ByteCount, Grouped};
-use super::values::report_problems;
-use crate::datadir::{DataDirectory, Database, Relation, RelationKind};
+use crate::datadir::{Database, DatadirError, Relation};
+use crate::report::Budget;
 use crate::report::tables::{HeapReport, TableReport};
 
 pub(super) fn run(
@@ -19,80 +18,31 @@ pub(super) fn run(
     arguments: &TablesArguments,
     output: &mut Output,
 ) -> Result<Outcome, Failure> {
-    let directory = context.directory()?;
-    let chosen = chosen(context, &directory, arguments)?;
-    let each =
-        || chosen.iter().flat_map(|(database, oids)| oids.iter().map(move |oid| (database, *oid)));
-    let relations =
-        || each().filter_map(|(database, oid)| Some((database, database.relation(oid)?)));
-    let bytes = |(database, relation): (&Database, &Relation)| {
-        let toast = database.toast_of(relation).map_or(0, |toast| main_bytes(database, toast));
-        main_bytes(database, relation) + toast
-    };
-    let progress = context.progress(relations().map(bytes).sum());
-    let listen = |bytes| progress.add(bytes);
-    let budget = context.budget(&listen);
-    let (mut reports, mut problems, mut problem_count) = (Vec::new(), Vec::new(), 0);
-    if output.json {
-        output.begin_list("tables", "tables")?;
-    }
-    for (database, relation) in relations() {
-        match TableReport::of(database, relation, &budget) {
-            Ok(report) => {
-                problem_count += report.problem_count;
-                problems
-                    .extend(report.problems.iter().map(|one| format!("{}: {one}", report.table)));
-                if output.json {
-                    output.element(&report)?;
-                } else {
-                    reports.push(report);
-                }
-            }
-            Err(error) => {
-                problem_count += 1;
-                problems.push(format!("{}: {error}", database.qualified_name(relation)));
-            }
-        }
-    }
-    drop(progress);
-    if output.json {
-        output.end_list("problem_count", &problem_count)?;
-    } else {
-        print(reports, output)?;
-    }
-    report_problems(problem_count, &problems, output)
+    each_table::run(context, &context.directory()?, arguments, output, print)
 }
 
-/// The tables that were named, or all, by database.
-pub(super) fn chosen(
-    context: &Context,
-    directory: &DataDirectory,
-    arguments: &TablesArguments,
-) -> Result<Vec<(Database, Vec<Oid>)>, Failure> {
-    if arguments.tables.is_empty() {
-        let with_tables = context.databases(directory)?.into_iter().map(|database| {
-            let oids = all_tables(&database, arguments.system).map(|one| one.oid).collect();
-            (database, oids)
-        });
-        return Ok(with_tables.collect());
-    }
-    let mut chosen = Vec::new();
-    for name in &arguments.tables {
-        let named = context.table(directory, name)?;
-        named.heap()?;
-        chosen.push((named.database, vec![named.oid]));
-    }
-    Ok(chosen)
-}
+impl OfTable for TableReport {
+    const NAMES: (&str, &str) = ("tables", "tables");
 
-fn all_tables(database: &Database, with_system: bool) -> impl Iterator<Item = &Relation> {
-    database.relations().filter(move |relation| {
-        let is_table =
-            matches!(relation.kind, RelationKind::Table | RelationKind::MaterializedView);
-        let schema = database.schema_name(relation.schema).unwrap_or_default();
-        let is_system = matches!(schema, "pg_catalog" | "information_schema");
-        is_table && relation.is_heap() && relation.files.is_some() && (with_system || !is_system)
-    })
+    fn bytes(database: &Database, relation: &Relation) -> u64 {
+        main_bytes(database, relation) + toast_bytes(database, relation)
+    }
+
+    fn of(
+        database: &Database,
+        relation: &Relation,
+        budget: &Budget<'_>,
+    ) -> Result<Option<Self>, DatadirError> {
+        Self::of(database, relation, budget).map(Some)
+    }
+
+    fn subject(&self) -> String {
+        self.table.to_string()
+    }
+
+    fn problems(&self) -> (u64, &[String]) {
+        (self.problem_count, &self.problems)
+    }
 }
 
 fn print(mut reports: Vec<TableReport>, output: &mut Output) -> Result<(), Failure> {

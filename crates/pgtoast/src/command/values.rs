@@ -1,14 +1,14 @@
 //! `pgtoast values`
-use core::ops::ControlFlow;
 use std::io::Write;
 
 use pgtoast_base::Oid8;
 
 use super::Outcome;
 use super::arguments::ValuesArguments;
-use super::cluster::{Context, main_bytes, warn};
+use super::cluster::{Context, main_bytes};
 use super::failure::Failure;
-use super::output::{Color, Output};
+use super::output::{Color, Output, go_on_if};
+use super::problems;
 use super::size::{ByteCount, Grouped};
 use crate::report::values::{
     ChunkPlaces, LogLine, Selection, ValueRow, ValuesSummary, column_number, each, table_of,
@@ -37,39 +37,29 @@ pub(super) fn run(
         }
     };
     let selection = Selection { column, value_id, inline: arguments.inline, dead: arguments.dead };
-    let progress = context.progress(main_bytes(database, relation));
-    let listen = |bytes| progress.add(bytes);
-    let budget = context.budget(&listen);
     if output.json {
         output.begin_list("values", "values")?;
     } else {
         writeln!(output, "{}", output.paint(Color::Bold, heading()))?;
     }
-    let mut failure = None;
-    let summary = each(database, relation, selection, &budget, &mut |value| {
-        let printed = if output.json {
-            output.element(&value)
-        } else {
-            writeln!(output, "{}", line(&value)).map_err(Failure::from)
-        };
-        match printed {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                failure = Some(error);
-                ControlFlow::Break(())
-            }
-        }
+    let mut printed = Ok(());
+    let summary = context.while_watched(main_bytes(database, relation), |budget| {
+        each(database, relation, selection, budget, &mut |value| {
+            printed = if output.json {
+                output.element(&value)
+            } else {
+                writeln!(output, "{}", line(&value)).map_err(Failure::from)
+            };
+            go_on_if(printed.is_ok())
+        })
     })?;
-    drop(progress);
-    if let Some(failure) = failure {
-        return Err(failure);
-    }
+    printed?;
     if output.json {
         output.end_list("summary", &summary)?;
     } else {
         print_summary(&summary, value_id, output)?;
     }
-    report_problems(summary.problem_count, &summary.problems, output)
+    problems::tell(summary.problem_count, &summary.problems, output)
 }
 
 /// The table's name, and the value's id if one is asked for.
@@ -83,23 +73,6 @@ fn wanted(arguments: &ValuesArguments) -> Result<(String, Option<Oid8>), Failure
     }
     let name = arguments.table.clone().unwrap_or_default();
     Ok((name, arguments.value_id.map(Oid8::new)))
-}
-
-/// What could not be read goes to standard error, and makes a difference to the exit status.
-pub(super) fn report_problems(
-    count: u64,
-    problems: &[String],
-    output: &mut Output,
-) -> Result<Outcome, Failure> {
-    if count == 0 {
-        return Ok(Outcome::Clean);
-    }
-    output.flush()?;
-    for problem in problems.iter().take(10) {
-        warn(problem);
-    }
-    warn(format_args!("{count} rows or values could not be read; `pgtoast check` says more"));
-    Ok(Outcome::Findings)
 }
 
 fn heading() -> String {
