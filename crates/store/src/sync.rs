@@ -152,6 +152,8 @@ pub(crate) mod mutant {
         None,
         /// A relation is wanted alone without saying so before looking at who has it.
         AnnounceLate,
+        /// A page on its way out is taken as clean before it is written.
+        CleanBeforeWrite,
         /// A page is taken as clean when its latch was given up, not before.
         CleanUnlatched,
         /// A fork's new blocks are counted before the first of them is in the map.

@@ -119,10 +119,10 @@ fn an_eviction_against_the_writer_of_a_hinted_page() {
 
 #[test]
 fn a_page_found_by_a_hint_is_the_one_asked_for() {
-    explore(3, Mutant::None, a_hinted_page_against_its_eviction);
-    explore(3, Mutant::TrustHint, a_hinted_page_against_its_eviction);
-    explore(3, Mutant::None, an_eviction_against_the_writer_of_a_hinted_page);
-    explore(3, Mutant::TrustHint, an_eviction_against_the_writer_of_a_hinted_page);
+    explore(4, Mutant::None, a_hinted_page_against_its_eviction);
+    explore(4, Mutant::TrustHint, a_hinted_page_against_its_eviction);
+    explore(4, Mutant::None, an_eviction_against_the_writer_of_a_hinted_page);
+    explore(4, Mutant::TrustHint, an_eviction_against_the_writer_of_a_hinted_page);
 }
 
 /// Both miss the same block, with room for it in one frame of two.
@@ -141,8 +141,8 @@ fn two_readers_of_a_missing_block() {
 
 #[test]
 fn a_block_is_in_one_frame_only() {
-    explore(3, Mutant::None, two_readers_of_a_missing_block);
-    explore(3, Mutant::EnterTwice, two_readers_of_a_missing_block);
+    explore(4, Mutant::None, two_readers_of_a_missing_block);
+    explore(4, Mutant::EnterTwice, two_readers_of_a_missing_block);
 }
 
 /// A changed page makes room for another, while it is asked for.
@@ -159,8 +159,8 @@ fn a_reader_against_the_write_back_of_an_evicted_page() {
 
 #[test]
 fn a_page_on_its_way_out_is_not_read_from_the_file_too_early() {
-    explore(3, Mutant::None, a_reader_against_the_write_back_of_an_evicted_page);
-    explore(3, Mutant::ForgetBeforeWrite, a_reader_against_the_write_back_of_an_evicted_page);
+    explore(4, Mutant::None, a_reader_against_the_write_back_of_an_evicted_page);
+    explore(4, Mutant::ForgetBeforeWrite, a_reader_against_the_write_back_of_an_evicted_page);
 }
 
 /// A page is changed again while a flush writes what was changed before.
@@ -181,8 +181,8 @@ fn a_writer_against_a_flush() {
 
 #[test]
 fn a_change_during_a_flush_is_in_the_next() {
-    explore(3, Mutant::None, a_writer_against_a_flush);
-    explore(3, Mutant::CleanUnlatched, a_writer_against_a_flush);
+    explore(4, Mutant::None, a_writer_against_a_flush);
+    explore(4, Mutant::CleanUnlatched, a_writer_against_a_flush);
 }
 
 /// An evicted page's neighbour is written with it, and changed again at the same time.
@@ -201,8 +201,8 @@ fn a_writer_against_the_write_back_of_a_neighbour() {
 
 #[test]
 fn a_change_during_a_write_back_is_not_lost() {
-    explore(2, Mutant::None, a_writer_against_the_write_back_of_a_neighbour);
-    explore(2, Mutant::CleanUnlatched, a_writer_against_the_write_back_of_a_neighbour);
+    explore(4, Mutant::None, a_writer_against_the_write_back_of_a_neighbour);
+    explore(4, Mutant::CleanUnlatched, a_writer_against_the_write_back_of_a_neighbour);
 }
 
 /// A new block is used by another thread as soon as it is counted.
@@ -225,8 +225,8 @@ fn an_extension_against_a_reader_of_the_count() {
 
 #[test]
 fn a_block_that_is_counted_is_whole() {
-    explore(3, Mutant::None, an_extension_against_a_reader_of_the_count);
-    explore(3, Mutant::CountBeforeMap, an_extension_against_a_reader_of_the_count);
+    explore(4, Mutant::None, an_extension_against_a_reader_of_the_count);
+    explore(4, Mutant::CountBeforeMap, an_extension_against_a_reader_of_the_count);
 }
 
 /// Two extensions at once.
@@ -248,7 +248,7 @@ fn two_extensions() {
 
 #[test]
 fn two_extensions_give_two_blocks() {
-    explore(3, Mutant::None, two_extensions);
+    explore(4, Mutant::None, two_extensions);
 }
 
 /// A block is read while it is cut off, and its number given out anew.
@@ -271,6 +271,49 @@ fn a_reader_against_a_truncation() {
 
 #[test]
 fn a_block_that_was_cut_off_does_not_come_back() {
-    explore(3, Mutant::None, a_reader_against_a_truncation);
-    explore(3, Mutant::NoSecondLook, a_reader_against_a_truncation);
+    explore(4, Mutant::None, a_reader_against_a_truncation);
+    explore(4, Mutant::NoSecondLook, a_reader_against_a_truncation);
+}
+
+/// Read-ahead meets a reader of the same block, and one whose frame it takes.
+fn read_ahead_against_a_reader() {
+    let shared = shared(&disk(4), 2);
+    assert_eq!(shared.read(0), 0);
+    let reader = shared.spawn(|shared| {
+        assert_eq!(shared.read(1), 1);
+        assert_eq!(shared.read(0), 0);
+    });
+    shared.pool.prefetch(shared.fork, 1..3);
+    reader.join().expect("no panic");
+    assert_eq!((shared.read(0), shared.read(1), shared.read(2)), (0, 1, 2));
+}
+
+#[test]
+fn read_ahead_shows_no_page_before_it_is_read() {
+    explore(4, Mutant::None, read_ahead_against_a_reader);
+    explore(4, Mutant::TrustHint, read_ahead_against_a_reader);
+}
+
+/// A page is evicted while a flush wants to write it. Flushed is flushed, whoever wrote it.
+fn an_eviction_against_a_flush() {
+    let files = disk(4);
+    let shared = shared(&files, 2);
+    shared.write(0, 100);
+    shared.write(1, 101);
+    let flush = shared.spawn(move |shared| {
+        shared.pool.flush().expect("a sound disk");
+        let file = files.file("base/16384");
+        let bytes = file.lock().expect("no panic");
+        let pages = bytes.chunks(SIZE.bytes()).map(mark);
+        assert_eq!(pages.take(2).collect::<Vec<_>>(), [100, 101]);
+    });
+    assert_eq!(shared.read(2), 2);
+    flush.join().expect("no panic");
+    assert_eq!((shared.read(0), shared.read(1)), (100, 101));
+}
+
+#[test]
+fn a_flush_has_written_what_others_were_writing() {
+    explore(4, Mutant::None, an_eviction_against_a_flush);
+    explore(4, Mutant::CleanBeforeWrite, an_eviction_against_a_flush);
 }

@@ -247,6 +247,10 @@ fn a_relation_that_was_dropped_has_no_files_and_no_blocks() {
     assert!(pool.extend(map, 1).is_err());
     pool.flush().unwrap();
     assert_eq!(fs::read_dir(directory.path().join("base")).unwrap().count(), 0);
+    // One that is not open.
+    fs::write(directory.path().join("base/16384_fsm"), [0; 8192]).unwrap();
+    pool.drop_relation(RELATION).unwrap();
+    assert_eq!(fs::read_dir(directory.path().join("base")).unwrap().count(), 0);
     // A new one of the same number is another fork.
     let again = pool.open_fork(RELATION, RelationKind::Heap, Fork::Main, true).unwrap();
     assert_ne!(again, fork);

@@ -7,7 +7,7 @@ use pgtoast_base::BlockSize;
 use pgtoast_store::buffer::{BufferPool, ForkId, PoolOptions};
 use pgtoast_store::disk::FileDisk;
 use pgtoast_store::{Fork, RelationKind, StoreError};
-use support::{RELATION, block, fill, mark};
+use support::{RELATION, Random, block, fill, mark};
 use tempfile::TempDir;
 
 mod support;
@@ -22,18 +22,6 @@ fn open(directory: &TempDir, frames: usize) -> (BufferPool, ForkId) {
     let pool = BufferPool::new(Arc::new(FileDisk::new(directory.path())), options);
     let fork = pool.open_fork(RELATION, RelationKind::Toast, Fork::Main, true);
     (pool, fork.expect("a directory to write to"))
-}
-
-/// Xorshift: the same numbers in every run, apart for each thread.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u32) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        u32::try_from(self.0 % u64::from(limit)).expect("below the limit")
-    }
 }
 
 fn count(page: &[u8]) -> u64 {
@@ -58,7 +46,7 @@ fn eight_threads_share_sixteen_frames_over_ten_thousand_blocks() {
         for seed in 1..=8_u64 {
             let (pool, changes) = (&pool, &changes);
             scope.spawn(move || {
-                let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                let mut random = Random::new(seed);
                 for step in 0..STEPS {
                     // Half of the work on a few blocks, so that threads meet.
                     let limit = if random.below(2) == 0 { 20 } else { BLOCKS };
@@ -143,7 +131,7 @@ fn truncations_and_extensions_never_show_an_old_page() {
         for seed in 1..=3 {
             let pool = &pool;
             scope.spawn(move || {
-                let (mut random, mut newest) = (Random(seed), 0);
+                let (mut random, mut newest) = (Random::new(seed), 0);
                 for _ in 0..3000 {
                     match pool.read(fork, block(10 + random.below(8))) {
                         Ok(page) if page[14..16] == [0, 0] => {} // new: nothing in it yet

@@ -43,6 +43,8 @@ pub(super) struct OpenFork {
     /// Held while the number of blocks is changed.
     pub(super) extension: Mutex<()>,
     dropped: AtomicBool,
+    /// The files may have bytes past the end that were not written as such: a write or a cut failed.
+    surplus: AtomicBool,
     /// A sync failed: the system may have given up pages that it had taken.
     sync_failed: AtomicBool,
 }
@@ -67,6 +69,14 @@ impl OpenFork {
 
     pub(super) fn set_written(&self, blocks: u32) {
         self.written.store(blocks, Ordering::Release);
+    }
+
+    pub(super) fn has_surplus(&self) -> bool {
+        self.surplus.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_surplus(&self, surplus: bool) {
+        self.surplus.store(surplus, Ordering::Release);
     }
 
     pub(super) fn is_dropped(&self) -> bool {
@@ -157,6 +167,7 @@ impl ForkTable {
             written: AtomicU32::new(blocks),
             extension: Mutex::new(()),
             dropped: AtomicBool::new(false),
+            surplus: AtomicBool::new(false),
             sync_failed: AtomicBool::new(false),
         };
         let slots = chunk_slots
@@ -173,10 +184,6 @@ impl ForkTable {
     pub(super) fn forget(&self, name: (RelationId, Fork)) -> Option<&OpenFork> {
         let fork = self.names.lock().open.remove(&name)?;
         Some(self.get(fork))
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.names.lock().open.is_empty()
     }
 
     /// All forks that are open.

@@ -12,7 +12,7 @@ use super::map::FrameMap;
 use super::{ForkId, PageRead, PageWrite, PoolOptions, PoolStatistics};
 use crate::disk::Disk;
 use crate::file::{DIRECTORY, ForkFile};
-use crate::sync::atomic::AtomicUsize;
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Mutex, RwLockWriteGuard, downgrade, mutated};
 use crate::{Fork, RelationId, RelationKind, StoreError, StoreFile};
 
@@ -27,6 +27,8 @@ pub struct BufferPool {
     pub(super) options: PoolOptions,
     pub(super) frames: Box<[Frame]>,
     pub(super) map: FrameMap,
+    /// A name in the directory of relations came or went, and is not durable.
+    pub(super) names_changed: AtomicBool,
     /// Frames without a block. A frame with no tag is here, or in the hands of one thread.
     pub(super) free: Mutex<Vec<u32>>,
     /// Where the sweep is.
@@ -55,6 +57,7 @@ impl BufferPool {
             options,
             frames: (0..count).map(|_| Frame::new()).collect(),
             map: FrameMap::new(count),
+            names_changed: AtomicBool::new(false),
             free: Mutex::new((0..frame_number(count)).rev().collect()),
             hand: AtomicUsize::new(0),
             forks: ForkTable::new(),
@@ -92,6 +95,7 @@ impl BufferPool {
             if create {
                 let made = self.disk.create_dir(Path::new(DIRECTORY));
                 made.map_err(|error| StoreError::io(name, 0, &error))?;
+                self.names_changed.store(true, Ordering::Release);
             }
             let sizes = (self.options.block_size, self.options.segment_blocks);
             ForkFile::open(Arc::clone(&self.disk), (relation, fork), sizes, create)
@@ -258,18 +262,33 @@ impl BufferPool {
         let open = self.forks.get(fork);
         let (index, mut page) = self.vacate()?;
         self.clear(&mut page);
-        let extension = open.extension.lock();
+        match self.add_blocks(open, index, count) {
+            Ok(tag) => {
+                self.map.set_hint(tag, index);
+                add(&self.counters.of(fork.class()).extends, u64::from(count));
+                let page = self.page_write(index, page, tag);
+                Ok((page.block(), page))
+            }
+            Err(error) => {
+                self.give_back(index, page);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the fork longer, and enters a latched frame without a tag as its first new block.
+    fn add_blocks(&self, open: &OpenFork, index: u32, count: u32) -> Result<Tag, StoreError> {
+        let file = open.file.name();
+        let _extension = open.extension.lock();
+        if open.is_dropped() {
+            return Err(StoreError::io(file, 0, &ErrorKind::NotFound.into()));
+        }
         let first = open.blocks();
-        let Some(blocks) = first.checked_add(count).filter(|_| !open.is_dropped()) else {
-            drop(extension);
-            self.give_back(index, page);
-            return Err(if open.is_dropped() {
-                StoreError::io(open.file.name(), 0, &ErrorKind::NotFound.into())
-            } else {
-                StoreError::Full { file: open.file.name() }
-            });
-        };
-        let tag = Tag::new(fork, first);
+        let blocks = first.checked_add(count).ok_or(StoreError::Full { file })?;
+        if open.has_surplus() {
+            self.set_file_blocks(open, first)?;
+        }
+        let tag = Tag::new(open.id, first);
         if mutated!(CountBeforeMap) {
             open.set_blocks(blocks);
         }
@@ -278,11 +297,19 @@ impl BufferPool {
         let entered = self.map.insert(tag, index);
         debug_assert_eq!(entered, Ok(()), "a block past the end is in nobody's hands");
         open.set_blocks(blocks);
-        drop(extension);
-        self.map.set_hint(tag, index);
-        add(&self.counters.of(fork.class()).extends, u64::from(count));
-        let page = self.page_write(index, page, tag);
-        Ok((page.block(), page))
+        Ok(tag)
+    }
+
+    /// Gives the files of a fork the length that the fork has. The caller holds its extension lock.
+    ///
+    /// What the files had past that is gone then; what they get is zeros.
+    pub(super) fn set_file_blocks(&self, open: &OpenFork, blocks: u32) -> Result<(), StoreError> {
+        add(&self.counters.length_calls, 1);
+        open.set_surplus(true);
+        open.file.set_blocks(blocks)?;
+        open.set_surplus(false);
+        open.set_written(blocks);
+        Ok(())
     }
 
     /// What the pool did so far.

@@ -67,6 +67,9 @@ impl BufferPool {
             self.map.remove(tag);
         }
         if frame.is_dirty() {
+            if mutated!(CleanBeforeWrite) {
+                frame.set_dirty(false);
+            }
             self.write_with_neighbours(open, tag, frame, page)?;
         }
         self.map.remove(tag);

@@ -1,8 +1,8 @@
 //! Forks that get shorter, or go.
-use super::BufferPool;
-use super::ForkId;
-use super::counters::add;
 use super::fork::OpenFork;
+use super::{BufferPool, ForkId};
+use crate::file::ForkFile;
+use crate::sync::atomic::Ordering;
 use crate::sync::pause;
 use crate::{Fork, RelationId, StoreError};
 
@@ -15,7 +15,7 @@ impl BufferPool {
     ///
     /// # Errors
     /// [`StoreError::Io`]: the fork then has the blocks asked for, and its files may be longer until
-    /// the next flush.
+    /// the next flush or extension.
     pub fn truncate(&self, fork: ForkId, blocks: u32) -> Result<(), StoreError> {
         let open = self.forks.get(fork);
         let _extension = open.extension.lock();
@@ -23,10 +23,8 @@ impl BufferPool {
             return Ok(());
         }
         self.discard(open, blocks);
-        if blocks < open.written() {
-            add(&self.counters.length_calls, 1);
-            open.file.set_blocks(blocks)?;
-            open.set_written(blocks);
+        if blocks < open.written() || open.has_surplus() {
+            self.set_file_blocks(open, blocks)?;
         }
         Ok(())
     }
@@ -48,6 +46,7 @@ impl BufferPool {
     }
 
     fn drop_fork(&self, relation: RelationId, fork: Fork) -> Result<(), StoreError> {
+        self.names_changed.store(true, Ordering::Release);
         match self.forks.forget((relation, fork)) {
             Some(open) => {
                 let _extension = open.extension.lock();
@@ -56,7 +55,7 @@ impl BufferPool {
                 open.set_written(0);
                 open.file.remove()
             }
-            None => Ok(()),
+            None => ForkFile::remove_closed(&*self.disk, relation, fork),
         }
     }
 

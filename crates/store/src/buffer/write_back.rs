@@ -1,4 +1,7 @@
 //! Dirty pages on their way to their files, adjacent ones together.
+//!
+//! Every page goes through [`write_pages`](BufferPool::write_pages). Once there is a log, that is the
+//! place to wait until it is durable up to the pages' own positions in it.
 use std::io::IoSlice;
 use std::path::Path;
 
@@ -12,6 +15,7 @@ use super::fork::OpenFork;
 use super::frame::{Frame, Tag};
 use super::pool::frame_number;
 use crate::file::DIRECTORY;
+use crate::sync::atomic::Ordering;
 use crate::sync::{RwLockReadGuard, mutated};
 use crate::{StoreError, StoreFile};
 
@@ -43,14 +47,23 @@ impl BufferPool {
         for fork in self.forks.all() {
             result = result.and(self.sync_fork(self.forks.get(fork)));
         }
-        let directory = Path::new(DIRECTORY);
-        if !self.forks.is_empty() {
-            add(&self.counters.sync_calls, 1);
-            let synced = self.disk.sync_dir(directory);
-            result =
-                result.and(synced.map_err(|error| StoreError::io(StoreFile::Relations, 0, &error)));
+        result.and(self.sync_names())
+    }
+
+    /// Makes durable which files there are.
+    fn sync_names(&self) -> Result<(), StoreError> {
+        let mut changed = self.names_changed.swap(false, Ordering::AcqRel);
+        for fork in self.forks.all() {
+            changed |= self.forks.get(fork).file.names_changed();
         }
-        result
+        if !changed {
+            return Ok(());
+        }
+        add(&self.counters.sync_calls, 1);
+        self.disk.sync_dir(Path::new(DIRECTORY)).map_err(|error| {
+            self.names_changed.store(true, Ordering::Release);
+            StoreError::io(StoreFile::Relations, 0, &error)
+        })
     }
 
     fn write_all(&self) -> Result<(), StoreError> {
@@ -163,11 +176,17 @@ impl BufferPool {
                 None => buffers.push(IoSlice::new(page)),
             }
         }
-        let calls = open.file.write_blocks(first, &mut buffers)?;
-        let count = frame_number(pages.len());
-        open.wrote_up_to(first + count);
+        let end = first + frame_number(pages.len());
+        let written = open.file.write_blocks(first, &mut buffers);
+        let calls = written.inspect_err(|_| {
+            // A part of it may be in the file.
+            if end > open.written() {
+                open.set_surplus(true);
+            }
+        })?;
+        open.wrote_up_to(end);
         let counts = self.counters.of(open.id.class());
-        add(&counts.writes, u64::from(count));
+        add(&counts.writes, pages.len() as u64);
         add(&counts.write_calls, calls);
         Ok(())
     }
@@ -194,10 +213,8 @@ impl BufferPool {
         }
         let extension = open.extension.lock();
         let blocks = open.blocks();
-        if open.written() < blocks {
-            add(&self.counters.length_calls, 1);
-            open.file.set_blocks(blocks)?;
-            open.wrote_up_to(blocks);
+        if open.written() < blocks || open.has_surplus() {
+            self.set_file_blocks(open, blocks)?;
         }
         drop(extension);
         let synced = open.file.sync();

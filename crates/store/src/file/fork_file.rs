@@ -29,6 +29,8 @@ pub(crate) struct ForkFile {
     block_size: BlockSize,
     segment_blocks: u32,
     segments: RwLock<Vec<Segment>>,
+    /// A file was made or removed since somebody asked.
+    names_changed: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -40,7 +42,7 @@ struct Segment {
 
 impl ForkFile {
     /// Opens the files, and counts their blocks. With `create`, a fork that is not there gets its
-    /// first file; whoever asked syncs the directory.
+    /// first file; whoever asked makes its name durable.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
         (relation, fork): (RelationId, Fork),
@@ -48,7 +50,9 @@ impl ForkFile {
         create: bool,
     ) -> Result<(Self, u32), StoreError> {
         let segments = RwLock::new(Vec::new());
-        let file = Self { disk, relation, fork, block_size, segment_blocks, segments };
+        let names_changed = AtomicBool::new(false);
+        let file =
+            Self { disk, relation, fork, block_size, segment_blocks, segments, names_changed };
         let blocks = file.open_segments(create)?;
         Ok((file, blocks))
     }
@@ -180,6 +184,7 @@ impl ForkFile {
             // A leftover of an earlier, longer fork.
             file.set_len(0).map_err(|error| self.error(number, 0, &error))?;
             segments.push(Segment { file, unsynced: AtomicBool::new(true) });
+            self.names_changed.store(true, Ordering::Release);
         }
         Ok(())
     }
@@ -208,6 +213,7 @@ impl ForkFile {
                 self.set_segment_len(number, segment, 0)?;
             }
             segments.pop();
+            self.names_changed.store(true, Ordering::Release);
             let removed = self.disk.remove(&self.path(number));
             removed.map_err(|error| self.error(number, 0, &error))?;
         }
@@ -245,6 +251,27 @@ impl ForkFile {
             };
         }
         Ok(())
+    }
+
+    /// Removes the files of a fork that is not open.
+    pub(crate) fn remove_closed(
+        disk: &dyn Disk,
+        relation: RelationId,
+        fork: Fork,
+    ) -> Result<(), StoreError> {
+        for segment in 0.. {
+            let file = StoreFile::Segment { relation, fork, segment };
+            match disk.remove(&file.path()) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+                result => result.map_err(|error| StoreError::io(file, 0, &error))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a file was made or removed since this was last asked.
+    pub(crate) fn names_changed(&self) -> bool {
+        self.names_changed.swap(false, Ordering::AcqRel)
     }
 
     fn place(&self, block: u32) -> (u32, u64) {
