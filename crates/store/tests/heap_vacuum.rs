@@ -111,6 +111,24 @@ fn a_heap_that_is_emptied_gives_all_its_blocks_back() {
 }
 
 #[test]
+fn empty_pages_that_were_left_out_are_cut_off_too() {
+    let bed = Bed::kib_8();
+    // A row to a page; the last one keeps the empty pages before it.
+    let tids = fill(&bed, 100, 7000);
+    let (last, first) = tids.split_last().unwrap();
+    let mut writer = bed.begin();
+    first.iter().for_each(|&tid| bed.delete(&mut writer, tid));
+    writer.commit().unwrap();
+    assert_eq!(vacuum(&bed).pages_truncated, 0);
+    let mut writer = bed.begin();
+    bed.delete(&mut writer, *last);
+    writer.commit().unwrap();
+    let report = vacuum(&bed);
+    assert!(report.pages_scanned < 100, "{report:?}");
+    assert_eq!((report.pages_truncated, bed.heap.blocks()), (100, 0));
+}
+
+#[test]
 fn nothing_is_cut_off_while_a_transaction_has_the_relation_locked() {
     let bed = Bed::kib_8();
     let tids = fill(&bed, 100, 2000);

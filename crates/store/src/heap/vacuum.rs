@@ -133,7 +133,6 @@ impl Vacuum<'_> {
     }
 
     fn leave_out(&mut self, from: u32, to: u32) -> Result<(), StoreError> {
-        self.used = to;
         for block in from..to {
             let bits = self.relation.visibility(BlockNumber::new(block))?;
             self.left_out |= !bits.contains(VisibilityBits::ALL_FROZEN);
