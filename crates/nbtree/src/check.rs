@@ -420,7 +420,8 @@ fn plain_entries<L: Layout>(node: &Node<'_>, taken: &mut Granules) -> Option<u64
             && taken.take(start, end);
         let tuple = node.tuple(item).ok()?;
         let rank = L::rank(tuple.bytes())?;
-        let is_plain = tuple.is_plain() && tuple.bytes().len() == maxalign(L::KEY_END);
+        let is_plain =
+            tuple.is_plain(tuple.bytes().len()) && tuple.bytes().len() == maxalign(L::KEY_END);
         if !is_placed || !is_plain || before.is_some_and(|before| !before.is_below(rank)) {
             return None;
         }

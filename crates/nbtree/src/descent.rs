@@ -11,7 +11,7 @@ use crate::index::{Index, Latched, Result};
 use crate::key::{KeyWidth, Layout, Oid8Layout, OidLayout};
 use crate::node::{Node, Target, shape, unexpected};
 use crate::pages::IndexPages;
-use crate::seek::{Search, Way};
+use crate::seek::{Search, Seen, Way};
 use crate::special::NodeFlags;
 use crate::sync::mutated;
 
@@ -20,21 +20,41 @@ impl<P: IndexPages> Index<P> {
     /// `None` in an index without entries.
     #[inline]
     pub(crate) fn leaf(&self, target: Target) -> Result<Option<Leaf<'_, P>>, P> {
-        match self.width() {
-            KeyWidth::Oid => self.leaf_in(Search::<OidLayout>::new(target)),
-            KeyWidth::Oid8 => self.leaf_in(Search::<Oid8Layout>::new(target)),
-        }
+        let leaf = match self.width() {
+            KeyWidth::Oid => self.leaf_in(Search::<OidLayout>::new(target))?,
+            KeyWidth::Oid8 => self.leaf_in(Search::<Oid8Layout>::new(target))?,
+        };
+        Ok(leaf.map(|(leaf, _)| leaf))
     }
 
-    #[inline]
-    fn leaf_in<L: Layout>(&self, mut search: Search<L>) -> Result<Option<Leaf<'_, P>>, P> {
-        let Some((mut block, mut level)) = self.fast_root()? else { return Ok(None) };
+    /// The same, with what is to be seen there.
+    #[inline(always)]
+    pub(crate) fn leaf_in<L: Layout>(
+        &self,
+        mut search: Search<L>,
+    ) -> Result<Option<(Leaf<'_, P>, Seen)>, P> {
+        let Some(Start { mut block, mut level, mut is_known }) = self.start()? else {
+            return Ok(None);
+        };
         let mut steps = Steps::default();
         loop {
             let page = self.latch_read(block)?;
             let Some(node) = Node::of(&page, block) else { return Err(shape(&page, block).into()) };
+            if !is_known {
+                is_known = true;
+                if !node.is_alone() {
+                    drop(page);
+                    let Some(root) = self.fast_root()? else { return Ok(None) };
+                    (block, level) = root;
+                    continue;
+                }
+                level = node.special().level();
+            }
             match step(&node, level, &mut search)? {
-                Step::Here(item) => return Ok(Some((block, page, item))),
+                Step::Here(item) => {
+                    let seen = node.seen(&search, item);
+                    return Ok(Some(((block, page, item), seen)));
+                }
                 Step::Right(next) => {
                     steps.right(self.pages(), block)?;
                     block = next;
@@ -47,21 +67,38 @@ impl<P: IndexPages> Index<P> {
         }
     }
 
-    /// Latches the leaf where something belongs, to change it, and finds its place. Ends splits on the
-    /// way, and makes the first leaf if there is none.
+    /// Latches the leaf where a tuple of so many bytes belongs, to change it, and finds its place. Ends
+    /// splits on the way, and makes the first leaf if there is none.
+    #[inline(always)]
     pub(crate) fn leaf_to_change<L: Layout>(
         &self,
         search: &mut Search<L>,
+        len: usize,
         path: &mut Path,
-    ) -> Result<LeafToChange<'_, P>, P> {
-        let (mut block, mut level) = match self.fast_root()? {
-            Some(start) => start,
-            None => (self.first_leaf()?, 0),
+    ) -> Result<(Latched<'_, P>, Place), P> {
+        let (mut block, mut level, mut is_known) = match self.start()? {
+            Some(Start { block, level, is_known }) => (block, level, is_known),
+            None => (self.first_leaf()?, 0, true),
         };
         let mut steps = Steps::default();
-        while level > 0 {
+        while level > 0 || !is_known {
             let page = self.latch_read(block)?;
             let Some(node) = Node::of(&page, block) else { return Err(shape(&page, block).into()) };
+            if !is_known {
+                is_known = true;
+                if !node.is_alone() {
+                    drop(page);
+                    (block, level) = match self.fast_root()? {
+                        Some(root) => root,
+                        None => (self.first_leaf()?, 0),
+                    };
+                    continue;
+                }
+                level = node.special().level();
+                if level == 0 {
+                    break;
+                }
+            }
             if is_split_open(&node) {
                 drop(page);
                 steps.right(self.pages(), block)?;
@@ -99,19 +136,29 @@ impl<P: IndexPages> Index<P> {
                 Step::Down(..) => return Err(unexpected(&node).into()),
                 Step::Here(item) => Way::Item(item),
             };
-            return Ok((block, page, way));
+            let place = Place::of(&node, search, way, len);
+            return Ok(((block, page), place));
         }
+    }
+
+    /// Where to start: the page that the last search started at, to be looked at, or what the metapage
+    /// says.
+    #[inline]
+    fn start(&self) -> Result<Option<Start>, P> {
+        if let Some(block) = self.start.get() {
+            return Ok(Some(Start { block, level: 0, is_known: false }));
+        }
+        let root = self.fast_root()?;
+        Ok(root.map(|(block, level)| Start { block, level, is_known: true }))
     }
 
     /// The page to the right, in exchange for one that is latched; splits found there are ended.
     pub(crate) fn right_of<'a>(
         &'a self,
-        block: BlockNumber,
-        page: P::Write<'a>,
+        (mut block, mut page): Latched<'a, P>,
         path: &mut Path,
     ) -> Result<Latched<'a, P>, P> {
         let mut steps = Steps::default();
-        let (mut block, mut page) = (block, page);
         let mut move_on = true;
         loop {
             if move_on {
@@ -169,11 +216,41 @@ fn is_split_open(node: &Node<'_>) -> bool {
     node.flags().contains(NodeFlags::INCOMPLETE_SPLIT) && !node.flags().is_ignored()
 }
 
-/// A leaf that is to be changed, and where on it something belongs.
-pub(crate) type LeafToChange<'a, P> = (BlockNumber, <P as IndexPages>::Write<'a>, Way);
+/// Where a search starts. A page that is remembered may be used if it is alone on its level; what that
+/// is, it says itself.
+struct Start {
+    block: BlockNumber,
+    level: u32,
+    is_known: bool,
+}
 
 /// A leaf that is being read, and an item of it.
 pub(crate) type Leaf<'a, P> = (BlockNumber, <P as IndexPages>::Read<'a>, u16);
+
+/// Where on a leaf a tuple belongs, as far as a look at one item tells.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) way: Way,
+    /// The item there is a row of another key, or there is none to come.
+    pub(crate) is_free: bool,
+    /// There is room for the tuple.
+    pub(crate) fits: bool,
+    pub(crate) is_rightmost: bool,
+}
+
+impl Place {
+    #[inline(always)]
+    pub(crate) fn of<L: Layout>(node: &Node<'_>, search: &Search<L>, way: Way, len: usize) -> Self {
+        let is_rightmost = node.is_rightmost();
+        let is_free = match way {
+            // The end of the last leaf is where nearly all go.
+            Way::Item(item) if item > node.count() => is_rightmost,
+            Way::Item(item) => node.is_other(search, item),
+            Way::Beyond => false,
+        };
+        Self { way, is_free, fits: node.fits(len), is_rightmost }
+    }
+}
 
 /// Where a page of that level sends a search.
 #[inline(always)]
@@ -244,7 +321,9 @@ impl Steps {
 /// Others may change those pages meanwhile, so it says where to start looking.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
-    steps: [(BlockNumber, u16); MAX_LEVELS],
+    // Apart, so that they are cleared at once.
+    blocks: [BlockNumber; MAX_LEVELS],
+    items: [u16; MAX_LEVELS],
     len: usize,
     /// Latched on lower levels; waiting for one of these would be for ever.
     held: [BlockNumber; MOST_HELD],
@@ -261,9 +340,10 @@ impl Path {
     #[inline]
     pub(crate) fn new() -> Self {
         Self {
-            steps: [(BlockNumber::INVALID, 0); MAX_LEVELS],
+            blocks: [BlockNumber::new(0); MAX_LEVELS],
+            items: [0; MAX_LEVELS],
             len: 0,
-            held: [BlockNumber::INVALID; MOST_HELD],
+            held: [BlockNumber::new(0); MOST_HELD],
             held_len: 0,
         }
     }
@@ -274,8 +354,9 @@ impl Path {
         block: BlockNumber,
         item: u16,
     ) -> core::result::Result<(), NbtreeError> {
-        let step = self.steps.get_mut(self.len).ok_or(NbtreeError::Cycle { block: block.get() })?;
-        *step = (block, item);
+        let cycle = NbtreeError::Cycle { block: block.get() };
+        *self.blocks.get_mut(self.len).ok_or(cycle)? = block;
+        *self.items.get_mut(self.len).ok_or(cycle)? = item;
         self.len += 1;
         Ok(())
     }
@@ -304,6 +385,6 @@ impl Path {
 
     pub(crate) fn pop(&mut self) -> Option<(BlockNumber, u16)> {
         self.len = self.len.checked_sub(1)?;
-        Some(self.steps[self.len])
+        Some((self.blocks[self.len], self.items[self.len]))
     }
 }

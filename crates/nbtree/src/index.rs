@@ -16,6 +16,8 @@ pub struct Index<P> {
     width: KeyWidth,
     /// The leaf that the last ascending insert went to.
     pub(crate) rightmost: Hint,
+    /// The page that the last search started at.
+    pub(crate) start: Hint,
 }
 
 pub(crate) type Result<T, P> = core::result::Result<T, IndexError<<P as IndexPages>::Error>>;
@@ -35,7 +37,7 @@ impl<P: IndexPages> Index<P> {
             }
             Meta::new(None, 0).init(&mut page, block_size);
         }
-        Ok(Self { pages, width, rightmost: Hint::none() })
+        Ok(Self::new(pages, width))
     }
 
     /// An index that is there.
@@ -43,9 +45,13 @@ impl<P: IndexPages> Index<P> {
     /// # Errors
     /// [`NbtreeError::Meta`], [`NbtreeError::Missing`], the storage's own.
     pub fn open(pages: P, width: KeyWidth) -> Result<Self, P> {
-        let index = Self { pages, width, rightmost: Hint::none() };
+        let index = Self::new(pages, width);
         index.meta()?;
         Ok(index)
+    }
+
+    fn new(pages: P, width: KeyWidth) -> Self {
+        Self { pages, width, rightmost: Hint::none(), start: Hint::none() }
     }
 
     /// The pages.
@@ -76,10 +82,14 @@ impl<P: IndexPages> Index<P> {
         Ok(Meta::parse(&self.latch_read(Meta::BLOCK)?)?)
     }
 
-    /// Where searches start, and its level.
-    #[inline]
+    /// Where searches start, and its level, as the metapage says.
+    #[cold]
     pub(crate) fn fast_root(&self) -> Result<Option<(BlockNumber, u32)>, P> {
-        Ok(Meta::view(&self.latch_read(Meta::BLOCK)?)?.fast_root())
+        let root = Meta::view(&self.latch_read(Meta::BLOCK)?)?.fast_root();
+        if let Some((block, _)) = root {
+            self.start.set(block);
+        }
+        Ok(root)
     }
 
     #[inline]

@@ -10,12 +10,12 @@ use alloc::vec::Vec;
 use pgtoast_base::{BlockNumber, ItemPointer};
 use pgtoast_page::PageMut;
 
-use crate::descent::{LeafToChange, Path, Steps};
+use crate::descent::{Path, Place, Steps};
 use crate::error::{IndexError, NbtreeError};
-use crate::index::{Index, Result};
+use crate::index::{Index, Latched, Result};
 use crate::key::{Key, KeyWidth, Layout, Oid8Layout, OidLayout};
 use crate::log::Action;
-use crate::node::{Node, Target, item_number, shape};
+use crate::node::{Node, Target, item_number};
 use crate::packer::{insert_item, special_mut};
 use crate::pages::IndexPages;
 use crate::seek::{Search, Way};
@@ -64,7 +64,7 @@ impl<P: IndexPages> Index<P> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn insert_in<L: Layout>(
         &self,
         key: Key,
@@ -74,12 +74,11 @@ impl<P: IndexPages> Index<P> {
         let tuple = OwnedTuple::leaf(self.width(), key, tid);
         // Without the tid: where the first entry of the key would be.
         let mut search = Search::<L>::of_new(Target::first_of(key));
-        if let Some((block, mut page, way)) = self.last_leaf(&mut search, tuple.len())? {
-            let Some(node) = Node::of(&page, block) else { return Err(shape(&page, block).into()) };
-            match self.spot(&node, &search, way, tid, conflicts)? {
+        if let Some((leaf, place)) = self.last_leaf(&mut search, tuple.len())? {
+            match self.spot(&leaf, &place, key, tid, conflicts)? {
                 Spot::Taken(tid) => return Ok(Insertion::Duplicate(tid)),
-                Spot::Here(item) => {
-                    self.add(block, &mut page, item, &tuple);
+                Spot::Here(item) | Spot::Last(item) => {
+                    self.add(leaf, item, &tuple);
                     return Ok(Insertion::Done);
                 }
                 Spot::Beyond => {}
@@ -95,101 +94,131 @@ impl<P: IndexPages> Index<P> {
         tuple: &OwnedTuple,
         conflicts: &mut impl FnMut(ItemPointer) -> bool,
     ) -> Result<Insertion, P> {
-        let key = search.key();
         let mut path = Path::new();
-        let (mut block, mut page, mut way) = self.leaf_to_change(&mut search, &mut path)?;
-        let (mut item, fits, is_rightmost) = loop {
-            let Some(node) = Node::of(&page, block) else { return Err(shape(&page, block).into()) };
-            match self.spot(&node, &search, way, tid, conflicts)? {
+        let (mut leaf, mut place) = self.leaf_to_change(&mut search, tuple.len(), &mut path)?;
+        let item = loop {
+            match self.spot(&leaf, &place, search.key(), tid, conflicts)? {
                 Spot::Taken(tid) => return Ok(Insertion::Duplicate(tid)),
-                Spot::Here(item) => {
-                    if let Some(tid) = self.conflict_to_the_right(&node, key, conflicts)? {
-                        return Ok(Insertion::Duplicate(tid));
+                Spot::Here(item) => break item,
+                Spot::Last(item) => {
+                    let node = Node::parse(&leaf.1, leaf.0)?;
+                    match self.conflict_to_the_right(&node, search.key(), conflicts)? {
+                        Some(tid) => return Ok(Insertion::Duplicate(tid)),
+                        None => break item,
                     }
-                    break (item, node.fits(tuple.len()), node.is_rightmost());
                 }
                 Spot::Beyond => {
-                    (block, page) = self.right_of(block, page, &mut path)?;
+                    leaf = self.right_of(leaf, &mut path)?;
                     search.turn();
-                    way = Node::parse(&page, block)?.way(&mut search)?;
+                    let node = Node::parse(&leaf.1, leaf.0)?;
+                    let way = node.way(&mut search)?;
+                    place = Place::of(&node, &search, way, tuple.len());
                 }
             }
         };
-        if fits {
-            if is_rightmost {
-                self.rightmost.set(block);
+        if place.fits {
+            if place.is_rightmost {
+                self.rightmost.set(leaf.0);
             }
-            self.add(block, &mut page, item, tuple);
-            return Ok(Insertion::Done);
+            self.add(leaf, item, tuple);
+        } else {
+            self.insert_on_full_leaf(leaf, item, search, tid, tuple, &mut path)?;
         }
+        Ok(Insertion::Done)
+    }
+
+    #[cold]
+    fn insert_on_full_leaf<'a, L: Layout>(
+        &'a self,
+        (block, mut page): Latched<'a, P>,
+        mut item: u16,
+        mut search: Search<L>,
+        tid: ItemPointer,
+        tuple: &OwnedTuple,
+        path: &mut Path,
+    ) -> Result<(), P> {
         if self.delete_dead(block, &mut page)? {
             // Those before it that are gone do not count any more; finding the spot again is simpler.
-            let node = Node::parse(&page, block)?;
+            let leaf = (block, page);
+            let node = Node::parse(&leaf.1, block)?;
             let way = node.way(&mut search)?;
-            if let Spot::Here(again) = self.spot(&node, &search, way, tid, &mut |_| false)? {
+            let place = Place::of(&node, &search, way, tuple.len());
+            let spot = self.spot(&leaf, &place, search.key(), tid, &mut |_| false)?;
+            if let Spot::Here(again) | Spot::Last(again) = spot {
                 item = again;
             }
+            page = leaf.1;
         }
-        self.insert_on_page((block, page), item, tuple, None, false, &mut path)?;
-        Ok(Insertion::Done)
+        self.insert_on_page((block, page), item, tuple, None, false, path)
     }
 
     /// Puts a tuple on a leaf that has room for it.
     #[inline]
     pub(crate) fn add<'a>(
         &'a self,
-        block: BlockNumber,
-        page: &mut P::Write<'a>,
+        (block, mut page): Latched<'a, P>,
         item: u16,
         tuple: &OwnedTuple,
     ) {
-        insert_item(page, item, tuple.bytes());
+        insert_item(&mut page, item, tuple.bytes());
         let action = Action::InsertLeaf { tuple_len: tuple.short_len() };
-        self.pages().log(&action, &mut [(block, page)]);
+        self.pages().log(&action, &mut [(block, &mut page)]);
     }
 
     /// Latches the leaf that the last ascending insert went to, to change it, if it is still the last
-    /// one, begins below what is looked for and has room for so many bytes.
+    /// one, begins below what is looked for and has room for so many bytes; finds the place there.
     #[inline]
     fn last_leaf<L: Layout>(
         &self,
         search: &mut Search<L>,
         len: usize,
-    ) -> Result<Option<LeafToChange<'_, P>>, P> {
+    ) -> Result<Option<(Latched<'_, P>, Place)>, P> {
         let Some(block) = self.rightmost.get() else { return Ok(None) };
         let page = self.pages().try_write(block).map_err(IndexError::Storage)?;
         let Some(page) = page else { return Ok(None) };
         let Some(node) = Node::of(&page, block) else { return Ok(None) };
         let out = NodeFlags::DELETED | NodeFlags::HALF_DEAD | NodeFlags::INCOMPLETE_SPLIT;
         let is_last = node.is_leaf() && node.is_rightmost() && !node.flags().intersects(out);
-        let is_it = is_last && node.fits(len) && node.begins_below(search);
+        let begins_below = is_last && node.begins_below(search);
+        if !begins_below {
+            // Inserts do not ascend any more, so the next one will hardly belong there either.
+            self.rightmost.clear();
+        }
+        let is_it = begins_below && node.fits(len);
         if !is_it && !mutated!(TrustHint) {
             return Ok(None);
         }
         let way = node.way(search)?;
-        Ok(Some((block, page, way)))
+        let place = Place::of(&node, search, way, len);
+        Ok(Some(((block, page), place)))
     }
 
     /// Where on this leaf an entry belongs: behind what a search for its key came to, among rows of
     /// that key in order of their tids.
-    #[inline]
-    fn spot<L: Layout>(
+    #[inline(always)]
+    fn spot(
         &self,
-        node: &Node<'_>,
-        search: &Search<L>,
-        way: Way,
+        leaf: &Latched<'_, P>,
+        place: &Place,
+        key: Key,
         tid: ItemPointer,
         conflicts: &mut impl FnMut(ItemPointer) -> bool,
     ) -> core::result::Result<Spot, NbtreeError> {
-        match way {
-            Way::Beyond if mutated!(TrustHint) => Ok(Spot::Here(node.count() + 1)),
+        match place.way {
+            Way::Item(item) if place.is_free => Ok(Spot::Here(item)),
+            Way::Item(item) => {
+                let node = Node::parse(&leaf.1, leaf.0)?;
+                self.spot_among_rows(&node, item, key, tid, conflicts)
+            }
+            Way::Beyond if mutated!(TrustHint) => {
+                Ok(Spot::Here(Node::parse(&leaf.1, leaf.0)?.count() + 1))
+            }
             Way::Beyond => Ok(Spot::Beyond),
-            Way::Item(item) if node.is_other(search, item) => Ok(Spot::Here(item)),
-            Way::Item(item) => self.spot_among_rows(node, item, search.key(), tid, conflicts),
         }
     }
 
     /// The same, from the first row of that key on.
+    #[cold]
     fn spot_among_rows(
         &self,
         node: &Node<'_>,
@@ -217,13 +246,16 @@ impl<P: IndexPages> Index<P> {
             }
             item += 1;
         }
+        if item <= node.count() {
+            return Ok(Spot::Here(spot.unwrap_or(item)));
+        }
         let item = spot.unwrap_or(item);
         // Only what belongs behind everything here can belong to another page.
         let entry = Target::entry(key, tid);
         if item > node.count() && node.is_beyond(self.width(), entry)? {
             return Ok(Spot::Beyond);
         }
-        Ok(Spot::Here(item))
+        Ok(Spot::Last(item))
     }
 
     /// Looks at rows of the same key on pages to the right, where there can be some.
@@ -310,8 +342,10 @@ impl<P: IndexPages> Index<P> {
 
 /// Where an entry belongs.
 enum Spot {
-    /// On this leaf, as that item.
+    /// On this leaf, as that item; rows of the key, if there are any, end there.
     Here(u16),
+    /// On this leaf, as that item; pages to the right may have more rows of the key.
+    Last(u16),
     /// On a leaf further right.
     Beyond,
     /// Nowhere: the row at that tid has the key and is alive.

@@ -88,10 +88,31 @@ impl Rank {
     }
 }
 
+/// The bit in which signed numbers and unsigned ones in the same order differ.
+const SIGN: u32 = 1 << 31;
+
+/// How far above the lowest.
+#[inline]
+const fn from_lowest(seq: i32) -> u32 {
+    seq.cast_unsigned() ^ SIGN
+}
+
 /// The layout of one width, for code that is compiled once for each.
-pub(crate) trait Layout {
+pub(crate) trait Layout: Copy {
     /// Bytes from the start of a tuple through its `chunk_seq`.
     const KEY_END: usize;
+
+    /// Bytes of a leaf tuple.
+    const LEN: usize;
+
+    /// A whole key as one number, in the same order.
+    type Order: Copy + Ord;
+
+    /// That of a key.
+    fn order_of(key: Key) -> Self::Order;
+
+    /// That of a leaf tuple's key.
+    fn order(tuple: &[u8]) -> Option<Self::Order>;
 
     /// The id of a tuple of that length or more.
     fn id(tuple: &[u8]) -> Option<u64>;
@@ -101,13 +122,30 @@ pub(crate) trait Layout {
 }
 
 /// See [`KeyWidth::Oid`].
+#[derive(Clone, Copy)]
 pub(crate) struct OidLayout;
 
 /// See [`KeyWidth::Oid8`].
+#[derive(Clone, Copy)]
 pub(crate) struct Oid8Layout;
 
 impl Layout for OidLayout {
     const KEY_END: usize = 16;
+    const LEN: usize = KeyWidth::Oid.tuple_len();
+
+    type Order = u64;
+
+    #[inline]
+    fn order_of(key: Key) -> u64 {
+        key.chunk_id.get() << 32 | u64::from(from_lowest(key.chunk_seq))
+    }
+
+    #[inline]
+    fn order(tuple: &[u8]) -> Option<u64> {
+        // The id is the lower half.
+        let both = u64::from_le_bytes(*tuple.get(8..16)?.first_chunk()?);
+        Some(both.rotate_left(32) ^ u64::from(SIGN))
+    }
 
     #[inline]
     fn id(tuple: &[u8]) -> Option<u64> {
@@ -123,6 +161,20 @@ impl Layout for OidLayout {
 
 impl Layout for Oid8Layout {
     const KEY_END: usize = 20;
+    const LEN: usize = KeyWidth::Oid8.tuple_len();
+
+    type Order = u128;
+
+    #[inline]
+    fn order_of(key: Key) -> u128 {
+        u128::from(key.chunk_id.get()) << 64 | u128::from(from_lowest(key.chunk_seq))
+    }
+
+    #[inline]
+    fn order(tuple: &[u8]) -> Option<u128> {
+        let seq = i32::from_le_bytes(*tuple.get(16..20)?.first_chunk()?);
+        Some(u128::from(Self::id(tuple)?) << 64 | u128::from(from_lowest(seq)))
+    }
 
     #[inline]
     fn id(tuple: &[u8]) -> Option<u64> {

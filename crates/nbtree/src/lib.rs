@@ -14,6 +14,7 @@ mod descent;
 mod error;
 mod index;
 mod insert;
+mod items;
 mod key;
 mod log;
 mod memory;

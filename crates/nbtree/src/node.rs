@@ -61,14 +61,16 @@ impl<'a> Node<'a> {
         let (rest, special) = Special::ref_from_suffix(bytes).ok()?;
         let (lower, upper, start) = offsets(bytes)?;
         let is_sound = usize::from(start) == rest.len() && lower <= upper && upper <= start;
-        let is_node = is_sound && !special.flags().contains(NodeFlags::META);
+        if !is_sound || special.flags().contains(NodeFlags::META) {
+            return None;
+        }
         // Which are whole ones, or it is none.
         let pointers = rest.get(PageHeader::LEN..lower.into())?;
         let pointers = <[LinePointer]>::ref_from_bytes(pointers).ok()?;
         // In place of line pointers a deleted page keeps when it may be used again.
         let is_deleted = special.flags().contains(NodeFlags::DELETED);
         let pointers = if is_deleted { &[] } else { pointers };
-        is_node.then_some(Self { bytes, special, pointers, block, upper })
+        Some(Self { bytes, special, pointers, block, upper })
     }
 
     #[inline]
@@ -93,6 +95,20 @@ impl<'a> Node<'a> {
     #[inline]
     pub(crate) fn is_rightmost(&self) -> bool {
         self.special.next().is_none()
+    }
+
+    /// All of its bytes.
+    #[inline]
+    pub(crate) fn page(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Whether it is the only page of its level that is in the tree. Then it is for good, or the leftmost
+    /// of more, because the last page of a level never leaves the tree.
+    #[inline]
+    pub(crate) fn is_alone(&self) -> bool {
+        let has_neighbour = self.special.prev().is_some() || self.special.next().is_some();
+        !has_neighbour && !self.flags().is_ignored()
     }
 
     /// In bytes.
@@ -141,6 +157,12 @@ impl<'a> Node<'a> {
         self.pointers.get(usize::from(item).wrapping_sub(1)).copied()
     }
 
+    /// In key order.
+    #[inline]
+    pub(crate) fn pointers(&self) -> &'a [LinePointer] {
+        self.pointers
+    }
+
     /// The bytes of an item, dead or not.
     #[inline]
     pub(crate) fn item(&self, item: u16) -> Result<&'a [u8], NbtreeError> {
@@ -183,7 +205,7 @@ impl<'a> Node<'a> {
         let pointer = self.pointer(item)?;
         let start = usize::from(pointer.offset());
         let bytes = self.bytes.get(start..start + usize::from(pointer.len()))?;
-        let tuple = IndexTuple::parse(bytes).filter(|tuple| tuple.is_plain())?;
+        let tuple = IndexTuple::parse(bytes).filter(|tuple| tuple.is_plain(bytes.len()))?;
         Some((tuple.key(width)?, tuple.tid(), pointer.state() == LineState::Dead))
     }
 
@@ -199,13 +221,6 @@ impl<'a> Node<'a> {
             return Err(columns);
         }
         tuple.key(width).ok_or(columns)
-    }
-
-    /// The tid of an item of a leaf, if it is an entry of that key and of one tid, not marked dead.
-    #[inline]
-    pub(crate) fn plain_row(&self, width: KeyWidth, item: u16, key: Key) -> Option<ItemPointer> {
-        let (found, tid, is_dead) = self.plain_entry(width, item)?;
-        (found == key && !is_dead).then_some(tid)
     }
 
     /// The block that an item of an inner page leads to.

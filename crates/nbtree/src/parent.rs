@@ -44,7 +44,7 @@ impl<P: IndexPages> Index<P> {
             self.rightmost.set(block);
         }
         let Some((left, mut left_page)) = child else {
-            self.add(block, &mut page, item, tuple);
+            self.add((block, page), item, tuple);
             return Ok(());
         };
         // The page that was split below was alone on its level and yet not the root: searches may have

@@ -8,9 +8,10 @@ use pgtoast_base::{BlockNumber, ItemPointer, Oid8};
 use crate::descent::{Leaf, Steps};
 use crate::error::NbtreeError;
 use crate::index::{Index, Result};
-use crate::key::Key;
+use crate::key::{Key, KeyWidth, Layout, Oid8Layout, OidLayout};
 use crate::node::{Node, Target, unexpected};
 use crate::pages::IndexPages;
+use crate::seek::{Search, Seen};
 
 impl<P: IndexPages> Index<P> {
     /// The first entry of a key that is not marked dead. While rows of which at most one is alive
@@ -22,11 +23,25 @@ impl<P: IndexPages> Index<P> {
         if key.chunk_id.get() > self.width().highest_id() {
             return Ok(None);
         }
-        let Some(leaf) = self.leaf(Target::first_of(key))? else { return Ok(None) };
-        let (block, page, item) = &leaf;
-        if let Some(tid) = Node::parse(page, *block)?.plain_row(self.width(), *item, key) {
-            return Ok(Some(tid));
+        match self.width() {
+            KeyWidth::Oid => self.get_in::<OidLayout>(key),
+            KeyWidth::Oid8 => self.get_in::<Oid8Layout>(key),
         }
+    }
+
+    #[inline(always)]
+    fn get_in<L: Layout>(&self, key: Key) -> Result<Option<ItemPointer>, P> {
+        let search = Search::<L>::new(Target::first_of(key));
+        match self.leaf_in(search)? {
+            Some((_, Seen::Row(tid))) => Ok(Some(tid)),
+            Some((leaf, Seen::Unclear)) => self.get_from(leaf, key),
+            Some((_, Seen::Other)) | None => Ok(None),
+        }
+    }
+
+    /// The same where the first row is not alive, is a list, or is not on that leaf.
+    #[cold]
+    fn get_from<'a>(&'a self, leaf: Leaf<'a, P>, key: Key) -> Result<Option<ItemPointer>, P> {
         let mut found = None;
         self.walk_from(leaf, key, false, |_, tid| {
             found = Some(tid);

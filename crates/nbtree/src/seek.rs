@@ -1,27 +1,16 @@
-//! Where on a page something belongs.
+//! Which way a page sends a search.
 //!
-//! Plainly, one finds it by halves. Each half waits for memory twice, for a line pointer and then for
-//! the item, and nobody can tell beforehand which half comes next. But ids are given out one after the
-//! other, and chunks are numbered from 0, so keys lie nearly on a straight line over item numbers:
-//!
-//! ```text
-//! key                 .·| high
-//!                 .·*   |                1  the line between what bounds the page says where to look
-//!             .·        |                   first
-//!      low .·           |                2  from the key found there, along the line again, at a few
-//!          | item ->    |                   neighbours at once: they wait for memory together
-//! ```
-//! The bounds are known from the page above, before this one has come out of memory. Mostly this finds
-//! the place; where keys lie any other way, what is left is searched by halves. At worst that takes a
-//! few looks more than halves alone.
-//!
-//! What is marked to be inlined is one function a width to the compiler: the parts of a page stay in
-//! registers from one step to the next, and a search takes half the time.
+//! What is marked to be inlined is one function a width to the compiler, which then knows how long
+//! everything is. Where among the items of a page something belongs is found in `items`; the bounds that
+//! help there are known from the page above, before this one has come out of memory.
+use core::cmp::Ordering;
 use core::marker::PhantomData;
 
-use pgtoast_page::LinePointer;
+use pgtoast_base::ItemPointer;
+use pgtoast_page::LineState;
 
 use crate::error::NbtreeError;
+use crate::items::{self, Column, Line, Mark};
 use crate::key::{Key, KeyWidth, Layout, Oid8Layout, OidLayout, Rank};
 use crate::node::{Node, Target};
 use crate::tuple::{IndexTuple, KEY_COLUMNS};
@@ -29,24 +18,24 @@ use crate::tuple::{IndexTuple, KEY_COLUMNS};
 /// What is looked for, and between which bounds it lies, as far as pages further up have said. They are
 /// for guessing: nothing relies on them.
 #[derive(Clone, Copy)]
-pub(crate) struct Search<L> {
+pub(crate) struct Search<L: Layout> {
     target: Target,
     rank: Rank,
-    low: Option<Rank>,
-    high: Option<Rank>,
+    order: L::Order,
+    low: Option<Mark>,
+    high: Option<Mark>,
     is_new: bool,
-    layout: PhantomData<L>,
 }
 
 impl<L: Layout> Search<L> {
     #[inline]
     pub(crate) fn new(target: Target) -> Self {
-        let rank = Rank::of(target.key);
-        Self { target, rank, low: None, high: None, is_new: false, layout: PhantomData }
+        let (rank, order) = (Rank::of(target.key), L::order_of(target.key));
+        Self { target, rank, order, low: None, high: None, is_new: false }
     }
 
     /// For a key that is hardly there yet. Keys around it may well be missing too, so that it does not
-    /// lie where it would if they were not: more neighbours are looked at first.
+    /// lie where it would if they were not.
     #[inline]
     pub(crate) fn of_new(target: Target) -> Self {
         Self { is_new: true, ..Self::new(target) }
@@ -74,20 +63,29 @@ pub(crate) enum Way {
     Item(u16),
 }
 
-/// The item that is not there, or leads out of the page.
-type Outside = u16;
+/// What is to be seen at the place of the first row of a key.
+#[derive(Clone, Copy)]
+pub(crate) enum Seen {
+    /// The row.
+    Row(ItemPointer),
+    /// One of a higher key.
+    Other,
+    /// Something that asks for a closer look, or nothing.
+    Unclear,
+}
 
 impl Node<'_> {
     /// Which way this page sends a search, and its bounds further down.
     #[inline(always)]
     pub(crate) fn way<L: Layout>(&self, search: &mut Search<L>) -> Result<Way, NbtreeError> {
-        self.way_in(search).map_err(|item| self.outside(item))
+        self.way_in(search).ok_or_else(|| self.outside::<L>())
     }
 
+    /// `None` where an item that is not there was asked for, or one that leads out of the page.
     #[inline(always)]
-    fn way_in<L: Layout>(&self, search: &mut Search<L>) -> Result<Way, Outside> {
+    fn way_in<L: Layout>(&self, search: &mut Search<L>) -> Option<Way> {
         if self.ends_before(search)? {
-            return Ok(Way::Beyond);
+            return Some(Way::Beyond);
         }
         let item = if self.is_leaf() { self.lower_bound(search) } else { self.downlink(search) };
         item.map(Way::Item)
@@ -96,22 +94,25 @@ impl Node<'_> {
     /// Whether what is looked for is beyond this page.
     #[inline]
     pub(crate) fn is_beyond(&self, width: KeyWidth, target: Target) -> Result<bool, NbtreeError> {
-        let is_beyond = match width {
-            KeyWidth::Oid => self.ends_before(&Search::<OidLayout>::new(target)),
-            KeyWidth::Oid8 => self.ends_before(&Search::<Oid8Layout>::new(target)),
-        };
-        is_beyond.map_err(|item| self.outside(item))
+        match width {
+            KeyWidth::Oid => self.is_beyond_in(&Search::<OidLayout>::new(target)),
+            KeyWidth::Oid8 => self.is_beyond_in(&Search::<Oid8Layout>::new(target)),
+        }
     }
 
     #[inline]
-    fn ends_before<L: Layout>(&self, search: &Search<L>) -> Result<bool, Outside> {
+    fn is_beyond_in<L: Layout>(&self, search: &Search<L>) -> Result<bool, NbtreeError> {
+        self.ends_before(search).ok_or_else(|| self.outside::<L>())
+    }
+
+    #[inline(always)]
+    fn ends_before<L: Layout>(&self, search: &Search<L>) -> Option<bool> {
         if self.is_rightmost() {
-            return Ok(false);
+            return Some(false);
         }
         // Mostly the id alone tells.
-        let high_key = self.pointer(1).and_then(|pointer| self.key_bytes(pointer, L::KEY_END));
-        let id = high_key.and_then(L::id).ok_or(1u16)?;
-        if id > search.rank.id { Ok(false) } else { self.is_below(1, search) }
+        let id = L::id(self.key_bytes(self.pointer(1)?, L::KEY_END)?)?;
+        if id > search.rank.id { Some(false) } else { self.is_below(1, search) }
     }
 
     /// Whether the first row of a leaf is below what is looked for.
@@ -126,121 +127,154 @@ impl Node<'_> {
         self.row::<L>(item).is_some_and(|row| row != search.rank)
     }
 
+    /// What is to be seen at the place of the first row of a key.
+    #[inline(always)]
+    pub(crate) fn seen<L: Layout>(&self, search: &Search<L>, item: u16) -> Seen {
+        self.plain::<L>(item).map_or(Seen::Unclear, |(order, tid)| match order.cmp(&search.order) {
+            Ordering::Equal => Seen::Row(tid),
+            Ordering::Greater => Seen::Other,
+            Ordering::Less => Seen::Unclear,
+        })
+    }
+
+    /// Key and tid of an item of a leaf, if it is an entry of one tid and not marked dead.
+    #[inline(always)]
+    fn plain<L: Layout>(&self, item: u16) -> Option<(L::Order, ItemPointer)> {
+        let pointer = self.pointer(item)?;
+        let tuple = IndexTuple::parse(self.key_bytes(pointer, L::LEN)?)?;
+        let has_len = usize::from(pointer.len()) == L::LEN && tuple.is_plain(L::LEN);
+        let is_alive = has_len && pointer.state() != LineState::Dead;
+        is_alive.then_some((L::order(tuple.bytes())?, tuple.tid()))
+    }
+
+    /// The first item that leads out of the page; the one after the last if none does.
     #[cold]
-    fn outside(&self, item: u16) -> NbtreeError {
+    fn outside<L: Layout>(self) -> NbtreeError {
+        let leads_out = |item: &u16| {
+            self.pointer(*item).and_then(|pointer| self.key_bytes(pointer, L::KEY_END)).is_none()
+        };
+        let item = (1..=self.count()).find(leads_out).unwrap_or(self.count() + 1);
         NbtreeError::ItemOutside { block: self.block().get(), item }
     }
 
     /// The first item of a leaf whose key is not below; one past the last if all are.
     #[inline(always)]
-    fn lower_bound<L: Layout>(&self, search: &Search<L>) -> Result<u16, Outside> {
-        let (first, last, sought) = (self.first(), self.count(), search.rank);
+    fn lower_bound<L: Layout>(&self, search: &Search<L>) -> Option<u16> {
+        let (first, last) = (self.first(), self.count());
         if last < first {
-            return Ok(first);
+            return Some(first);
         }
-        let (end, high) = match search.high {
-            Some(high) => (last + 1, high),
+        let count = i64::from(last + 1 - first);
+        let high = match search.high {
+            Some(high) => (count, high),
             None => {
-                let row = self.row::<L>(last).ok_or(last)?;
+                let row = self.row::<L>(last)?;
                 // Ids grow, so in the last leaf the place is mostly past the end.
-                if row.is_below(sought) {
-                    return Ok(last + 1);
+                if row.is_below(search.rank) {
+                    return Some(last + 1);
                 }
-                (last, row)
+                (count - 1, Mark::of(row))
             }
         };
         let low = match search.low {
             Some(low) => low,
-            None => self.row::<L>(first).ok_or(first)?,
+            None => Mark::of(self.row::<L>(first)?),
         };
-        let is_below = |pointer| Some(self.row_at::<L>(pointer)?.is_below(sought));
-        let line = Line::through((first, low), (end, high), CHUNK);
-        let mut gap = Gap { low: first, end: last + 1 };
-        let place = line.place((first, low), sought);
-        if search.is_new {
-            self.look::<12>(&mut gap, place + 1.0, is_below)?;
-        } else {
-            // Where each id and each chunk is there, the place is that of the key itself.
-            self.look::<2>(&mut gap, place + 0.5, is_below)?;
-        }
-        if gap.is_open() {
-            let known = gap.known(first);
-            let row = self.row::<L>(known).ok_or(known)?;
-            self.look::<6>(&mut gap, line.place((known, row), sought) + 1.0, is_below)?;
-        }
-        self.by_halves(gap, is_below)
+        let line = Line { low: (0, low), high, sought: Mark::of(search.rank) };
+        self.first_not_below::<WholeKey<L>>(first, search.order, line.place(), !search.is_new)
     }
 
     /// The item of an inner page that leads towards what is looked for: the last one below it. The first
     /// is below everything, whatever is in it.
     #[inline(always)]
-    fn downlink<L: Layout>(&self, search: &mut Search<L>) -> Result<u16, Outside> {
-        let (first, last, sought) = (self.first() + 1, self.count(), search.rank);
+    fn downlink<L: Layout>(&self, search: &mut Search<L>) -> Option<u16> {
+        let (first, last) = (self.first() + 1, self.count());
         if last < first {
-            return if last == first - 1 { Ok(last) } else { Err(first - 1) };
+            return (last == first - 1).then_some(last);
         }
+        let place = match usize::from(last - first) {
+            ..items::FEW => 0,
+            _ => self.place_of_downlink(first, last, search)?,
+        };
         // Mostly the ids alone tell.
-        let is_below = |pointer| Some(L::id(self.key_bytes(pointer, L::KEY_END)?)? < sought.id);
-        let mut gap = Gap { low: first, end: last + 1 };
-        if last - first < FEW {
-            self.look::<FEW>(&mut gap, 0.0, is_below)?;
-        } else {
-            let low = match search.low {
-                Some(low) => (first - 1, low),
-                None => (first, self.bound::<L>(first).ok_or(first)?),
-            };
-            let high = match search.high {
-                Some(high) => (last + 1, high),
-                None => (last, self.bound::<L>(last).ok_or(last)?),
-            };
-            let line = Line::through(low, high, CHUNK_OF_PIVOT);
-            let near = nearest(line.place(low, sought), first, last);
-            let known = self.bound::<L>(near).ok_or(near)?;
-            self.look::<4>(&mut gap, line.place((near, known), sought) + 1.0, is_below)?;
-        }
-        let mut item = self.by_halves(gap, is_below)?;
-        let mut high = self.bound::<L>(item);
-        if high.is_some_and(|high| high.id == sought.id) {
-            item = self.by_halves_among_ties(search)?;
-            high = self.bound::<L>(item);
+        let mut item = self.first_not_below::<IdAlone<L>>(first, search.rank.id, place, false)?;
+        let mut high = self.mark::<L>(item);
+        if high.is_some_and(|high| high.id == search.rank.id) {
+            item = self.by_halves_among_ties(*search)?;
+            high = self.mark::<L>(item);
         }
         if item > first {
-            search.low = self.bound::<L>(item - 1);
+            search.low = self.mark::<L>(item - 1);
         }
         if item <= last {
             search.high = high;
         }
-        Ok(item - 1)
+        Some(item - 1)
+    }
+
+    /// Where among the pivots from `first` on the first one is that is not below, presumably.
+    #[inline(always)]
+    fn place_of_downlink<L: Layout>(
+        &self,
+        first: u16,
+        last: u16,
+        search: &Search<L>,
+    ) -> Option<usize> {
+        let count = i64::from(last + 1 - first);
+        let low = match search.low {
+            Some(low) => (-1, low),
+            None => (0, self.mark::<L>(first)?),
+        };
+        let high = match search.high {
+            Some(high) => (count, high),
+            None => (count - 1, self.mark::<L>(last)?),
+        };
+        Some(Line { low, high, sought: Mark::of(search.rank) }.place())
+    }
+
+    /// The first item from that one on that is not below; one past the last if all are.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "no more than there are items")]
+    fn first_not_below<C: Column>(
+        &self,
+        first: u16,
+        value: C::Value,
+        place: usize,
+        is_there: bool,
+    ) -> Option<u16> {
+        let items = self.pointers().get(usize::from(first) - 1..)?;
+        let below = items::count_below::<C>(self.page(), items, value, place, is_there)?;
+        Some(first + below as u16)
     }
 
     /// The first item of an inner page that is not below, told plainly, and where rows share a key.
     #[cold]
-    fn by_halves_among_ties<L: Layout>(&self, search: &Search<L>) -> Result<u16, Outside> {
+    fn by_halves_among_ties<L: Layout>(self, search: Search<L>) -> Option<u16> {
         let (mut low, mut end) = (self.first() + 1, self.count() + 1);
         while low < end {
             let middle = low + (end - low) / 2;
-            match self.is_below(middle, search)? {
+            match self.is_below(middle, &search)? {
                 true => low = middle + 1,
                 false => end = middle,
             }
         }
-        Ok(low)
+        Some(low)
     }
 
     /// Whether a pivot is below what is looked for.
     #[inline(always)]
-    fn is_below<L: Layout>(&self, item: u16, search: &Search<L>) -> Result<bool, Outside> {
-        let bound = self.bound::<L>(item).ok_or(item)?;
-        Ok(bound.is_below(search.rank)
-            || (bound == search.rank && self.tie_is_below(item, search.target)?))
+    fn is_below<L: Layout>(&self, item: u16, search: &Search<L>) -> Option<bool> {
+        let bound = self.bound::<L>(item)?;
+        let is_tie = bound == search.rank;
+        Some(bound.is_below(search.rank) || (is_tie && self.tie_is_below(item, search.target)?))
     }
 
     /// Whether a pivot with the key that is looked for is below the place that is: what lacks a tid is
     /// below everything that has one.
     #[cold]
-    fn tie_is_below(&self, item: u16, target: Target) -> Result<bool, Outside> {
-        let tuple = self.tuple(item).map_err(|_| item)?;
-        Ok(match (tuple.pivot_tid(), target.tid) {
+    fn tie_is_below(self, item: u16, target: Target) -> Option<bool> {
+        let tuple = self.tuple(item).ok()?;
+        Some(match (tuple.pivot_tid(), target.tid) {
             (None, _) => true,
             (Some(bound), Some(tid)) => bound < tid,
             (Some(_), None) => false,
@@ -250,156 +284,50 @@ impl Node<'_> {
     /// Where a leaf item stands, whatever kind of tuple it says it is.
     #[inline(always)]
     fn row<L: Layout>(&self, item: u16) -> Option<Rank> {
-        self.row_at::<L>(self.pointer(item)?)
-    }
-
-    #[inline(always)]
-    fn row_at<L: Layout>(&self, pointer: LinePointer) -> Option<Rank> {
-        L::rank(self.key_bytes(pointer, L::KEY_END)?)
+        L::rank(self.key_bytes(self.pointer(item)?, L::KEY_END)?)
     }
 
     /// Where a pivot stands.
     #[inline(always)]
     fn bound<L: Layout>(&self, item: u16) -> Option<Rank> {
-        self.bound_at::<L>(self.pointer(item)?)
-    }
-
-    #[inline(always)]
-    fn bound_at<L: Layout>(&self, pointer: LinePointer) -> Option<Rank> {
         // Behind a tuple that is too short for both columns there is always the special space.
-        let tuple = self.key_bytes(pointer, L::KEY_END)?;
+        let tuple = self.key_bytes(self.pointer(item)?, L::KEY_END)?;
         let Rank { id, seq } = L::rank(tuple)?;
         let has_seq = IndexTuple::parse(tuple)?.pivot_columns() >= KEY_COLUMNS;
         Some(Rank { id, seq: if has_seq { seq } else { Rank::NO_SEQ } })
     }
 
-    /// Narrows a gap by looking at so many neighbours around a place, all of them together.
+    /// The same for guessing.
     #[inline(always)]
-    fn look<const NEIGHBOURS: u16>(
-        &self,
-        gap: &mut Gap,
-        place: f64,
-        is_below: impl Fn(LinePointer) -> Option<bool>,
-    ) -> Result<(), Outside> {
-        let most = gap.end.saturating_sub(gap.low);
-        if most < NEIGHBOURS {
-            let mut below = 0;
-            for item in gap.low..gap.end {
-                below += u16::from(self.pointer(item).and_then(&is_below).ok_or(item)?);
-            }
-            gap.low += below;
-            gap.end = gap.low;
-            return Ok(());
-        }
-        let start = nearest(place - f64::from(NEIGHBOURS / 2), gap.low, gap.end - NEIGHBOURS);
-        let mut below = 0;
-        for item in start..start + NEIGHBOURS {
-            below += u16::from(self.pointer(item).and_then(&is_below).ok_or(item)?);
-        }
-        if below > 0 {
-            gap.low = start + below;
-        }
-        if below < NEIGHBOURS {
-            gap.end = start + below;
-        }
-        Ok(())
-    }
-
-    /// The first item of a gap that is not below; its end if all are.
-    #[inline(always)]
-    fn by_halves(
-        &self,
-        gap: Gap,
-        is_below: impl Fn(LinePointer) -> Option<bool>,
-    ) -> Result<u16, Outside> {
-        if gap.is_open() { self.halve(gap, is_below) } else { Ok(gap.low) }
-    }
-
-    #[cold]
-    fn halve(
-        &self,
-        mut gap: Gap,
-        is_below: impl Fn(LinePointer) -> Option<bool>,
-    ) -> Result<u16, Outside> {
-        while gap.is_open() {
-            let middle = gap.low + (gap.end - gap.low) / 2;
-            match self.pointer(middle).and_then(&is_below).ok_or(middle)? {
-                true => gap.low = middle + 1,
-                false => gap.end = middle,
-            }
-        }
-        Ok(gap.low)
+    fn mark<L: Layout>(&self, item: u16) -> Option<Mark> {
+        self.bound::<L>(item).map(Mark::of)
     }
 }
 
-/// What is before `low` is below what is looked for, what is from `end` on is not.
-#[derive(Clone, Copy)]
-struct Gap {
-    low: u16,
-    end: u16,
-}
+/// All of a row's key.
+struct WholeKey<L>(PhantomData<L>);
 
-impl Gap {
+impl<L: Layout> Column for WholeKey<L> {
+    type Value = L::Order;
+    const END: usize = L::KEY_END;
+
     #[inline]
-    fn is_open(self) -> bool {
-        self.low < self.end
+    fn of(tuple: &[u8]) -> Option<L::Order> {
+        L::order(tuple)
     }
+}
 
-    /// An item that was looked at, next to the gap among those from the first on.
+/// The first column of a pivot.
+struct IdAlone<L>(PhantomData<L>);
+
+impl<L: Layout> Column for IdAlone<L> {
+    type Value = u64;
+    const END: usize = L::KEY_END;
+
     #[inline]
-    fn known(self, first: u16) -> u16 {
-        if self.low > first { self.low - 1 } else { self.end }
+    fn of(tuple: &[u8]) -> Option<u64> {
+        L::id(tuple)
     }
-}
-
-/// The straight line that keys would lie on if they were spread evenly.
-#[derive(Clone, Copy)]
-struct Line {
-    /// How many items an id takes.
-    per_id: f64,
-    /// How many items a chunk takes.
-    per_chunk: f64,
-}
-
-/// In a leaf a chunk has an item of its own.
-const CHUNK: f64 = 1.0;
-/// In an inner page so many chunks of one value, a leaf full of them, share one.
-const CHUNK_OF_PIVOT: f64 = 1.0 / 256.0;
-
-/// Fewer pivots than these are all looked at.
-const FEW: u16 = 8;
-
-impl Line {
-    #[inline]
-    fn through(low: (u16, Rank), high: (u16, Rank), per_chunk: f64) -> Self {
-        let (ids, chunks) = steps(low.1, high.1);
-        let items = f64::from(high.0) - f64::from(low.0);
-        Self { per_id: (items - chunks * per_chunk) / ids, per_chunk }
-    }
-
-    /// Where on a parallel through that item a key lies; any number, if keys lie anyhow.
-    #[inline]
-    fn place(self, from: (u16, Rank), sought: Rank) -> f64 {
-        let (ids, chunks) = steps(from.1, sought);
-        let by_id = if ids == 0.0 { 0.0 } else { ids * self.per_id };
-        f64::from(from.0) + by_id + chunks * self.per_chunk
-    }
-}
-
-/// How many ids and how many chunks one key is above another. What lacks its second column is a value's
-/// beginning.
-#[inline]
-#[expect(clippy::cast_precision_loss, reason = "for a guess")]
-fn steps(low: Rank, high: Rank) -> (f64, f64) {
-    let ids = high.id.wrapping_sub(low.id).cast_signed();
-    (ids as f64, (high.seq.max(0) - low.seq.max(0)) as f64)
-}
-
-/// The nearest item of `low..=high`; one of them for what is no number.
-#[inline]
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between two items")]
-fn nearest(place: f64, low: u16, high: u16) -> u16 {
-    place.max(low.into()).min(high.into()) as u16
 }
 
 #[cfg(test)]
@@ -424,7 +352,7 @@ mod tests {
 
     /// Entries in order, spread in some way that a page may have.
     fn entries(rng: &mut Rng, width: KeyWidth) -> Vec<Entry> {
-        let count = rng.pick(&[0, 1, 2, 3, 9, 13, 40, 200]);
+        let count = rng.pick(&[0, 1, 2, 3, 8, 9, 13, 28, 29, 30, 40, 200, 400]);
         let start = rng.pick(&[0, 1, 20_000, width.highest_id() / 2, width.highest_id() - 60_000]);
         let (shape, mut id, mut seq) = (rng.below(6), start, 0);
         let mut entries: Vec<Entry> = (0..count)
@@ -526,10 +454,11 @@ mod tests {
             let rank = Rank::of(key);
             let mut search = Search::<L>::new(target);
             search.is_new = rng.chance(50);
-            search.low = rng.chance(50).then(|| Rank { id: rng.next_u64() & rank.id, seq: 0 });
-            search.high =
-                rng.chance(50).then(|| Rank { id: rank.id | rng.next_u64(), seq: i64::MAX });
-            let shown = (width, level, target, search.low, search.high);
+            search.low = rng.chance(50).then(|| Mark { id: rng.next_u64() & rank.id, chunk: 0 });
+            search.high = rng
+                .chance(50)
+                .then(|| Mark { id: rank.id | rng.next_u64(), chunk: i64::from(i32::MAX) });
+            let shown = (width, level, target);
             assert_eq!(node.way(&mut search).unwrap(), expected, "{shown:?} among {entries:?}");
         }
     }

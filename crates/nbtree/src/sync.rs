@@ -1,8 +1,10 @@
-//! Latches and the one hint that threads share, in one place, so that what the model checker explores is
+//! Latches and the hints that threads share, in one place, so that what the model checker explores is
 //! what ships.
 //!
 //! The tree needs nothing of memory but that a latch orders what is done under it. Where the rightmost
-//! leaf is, is a hint: whoever follows it latches the page and looks.
+//! leaf is, and where to start, are hints: whoever follows one latches the page and looks. That there is
+//! such a page must be known to him by then, as if another page had led there, so a hint orders what was
+//! done before it was given.
 use core::sync::atomic::Ordering;
 
 #[cfg(not(pgtoast_loom))]
@@ -27,15 +29,20 @@ impl Hint {
 
     #[inline]
     pub(crate) fn get(&self) -> Option<BlockNumber> {
-        let block = self.0.load(Ordering::Relaxed);
+        let block = self.0.load(Ordering::Acquire);
         (block != 0).then(|| BlockNumber::new(block))
+    }
+
+    #[cold]
+    pub(crate) fn clear(&self) {
+        self.0.store(0, Ordering::Relaxed);
     }
 
     #[inline]
     pub(crate) fn set(&self, block: BlockNumber) {
         // Most of the time it is right already, and a write would take the line from other threads.
         if self.0.load(Ordering::Relaxed) != block.get() {
-            self.0.store(block.get(), Ordering::Relaxed);
+            self.0.store(block.get(), Ordering::Release);
         }
     }
 }

@@ -75,10 +75,10 @@ impl<'a> IndexTuple<'a> {
         ItemPointer::from_bytes([b0, b1, b2, b3, i0, i1])
     }
 
-    /// Whether it is an entry of one tid, as long as it says, and nothing else.
+    /// Whether it is an entry of one tid, of that length, and nothing else.
     #[inline]
-    pub(crate) fn is_plain(self) -> bool {
-        usize::from(self.info()) == self.1.len()
+    pub(crate) fn is_plain(self, len: usize) -> bool {
+        usize::from(self.info()) == len
     }
 
     #[inline]

@@ -390,6 +390,7 @@ impl<P: IndexPages> Index<P> {
         pages.extend(leaf_page.as_mut().map(|page| (leaf, page)));
         if let Some((meta, page)) = &mut meta_page {
             meta.set_fast_root(right, level);
+            self.start.clear();
             meta.store(page);
             pages.push((Meta::BLOCK, page));
         }
