@@ -5,6 +5,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::path::{Path, PathBuf};
 
 mod file_disk;
+mod open_files;
 
 pub use file_disk::FileDisk;
 
