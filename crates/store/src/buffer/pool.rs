@@ -248,7 +248,8 @@ impl BufferPool {
     }
 
     /// Makes the fork `count` blocks longer, at least one, with pages of zeros. Returns the first of
-    /// them, to change. No system call is made: files grow as pages are written.
+    /// them, to change. No system call is made: files grow as pages are written, and a full disk shows
+    /// then.
     ///
     /// # Errors
     /// [`StoreError::Full`]; [`StoreError::NoFrame`]; [`StoreError::Io`] of kind `NotFound` if the

@@ -135,7 +135,7 @@ impl BufferPool {
         let mut before: SmallVec<[Latched<'_>; 16]> = SmallVec::new();
         let mut after: SmallVec<[Latched<'_>; 16]> = SmallVec::new();
         let together = open.file.blocks_together(block, self.options.io_combine_limit);
-        for number in block + 1..block + together {
+        for number in block + 1..block.saturating_add(together) {
             let Some(latched) = neighbour(number) else { break };
             after.push(latched);
         }

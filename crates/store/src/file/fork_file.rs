@@ -28,7 +28,7 @@ pub(crate) struct ForkFile {
     fork: Fork,
     block_size: BlockSize,
     segment_blocks: u32,
-    segments: RwLock<Vec<Segment>>,
+    segments: RwLock<Vec<Arc<Segment>>>,
     /// A file was made or removed since somebody asked.
     names_changed: AtomicBool,
 }
@@ -38,6 +38,15 @@ struct Segment {
     file: Box<dyn DiskFile>,
     /// Written to, or changed in length, since it was last synced.
     unsynced: AtomicBool,
+    /// Out of the fork: what a sync says about it is of no interest.
+    removed: AtomicBool,
+}
+
+impl Segment {
+    fn new(file: Box<dyn DiskFile>, unsynced: bool) -> Arc<Self> {
+        let unsynced = AtomicBool::new(unsynced);
+        Arc::new(Self { file, unsynced, removed: AtomicBool::new(false) })
+    }
 }
 
 impl ForkFile {
@@ -69,7 +78,7 @@ impl ForkFile {
             };
             let len = file.len().map_err(|error| self.error(number, 0, &error))?;
             let held = self.whole_blocks(number, len)?;
-            segments.push(Segment { file, unsynced: AtomicBool::new(false) });
+            segments.push(Segment::new(file, false));
             blocks = blocks.saturating_add(held);
             if held < self.segment_blocks {
                 break;
@@ -183,7 +192,7 @@ impl ForkFile {
             let file = file.map_err(|error| self.error(number, 0, &error))?;
             // A leftover of an earlier, longer fork.
             file.set_len(0).map_err(|error| self.error(number, 0, &error))?;
-            segments.push(Segment { file, unsynced: AtomicBool::new(true) });
+            segments.push(Segment::new(file, true));
             self.names_changed.store(true, Ordering::Release);
         }
         Ok(())
@@ -211,6 +220,7 @@ impl ForkFile {
             let number = segment_number(segments.len() - 1);
             if let Some(segment) = segments.last() {
                 self.set_segment_len(number, segment, 0)?;
+                segment.removed.store(true, Ordering::Release);
             }
             segments.pop();
             self.names_changed.store(true, Ordering::Release);
@@ -228,11 +238,17 @@ impl ForkFile {
     /// Makes durable what was written so far. Returns how many files that took.
     pub(crate) fn sync(&self) -> Result<u64, StoreError> {
         let mut synced = 0;
-        for (number, segment) in self.segments.read().iter().enumerate() {
+        // Not under the lock: a sync takes long, and others want to add files.
+        let segments = self.segments.read().clone();
+        for (number, segment) in segments.iter().enumerate() {
             if segment.unsynced.swap(false, Ordering::AcqRel) {
                 synced += 1;
-                let result = segment.file.sync();
-                result.map_err(|error| self.error(segment_number(number), 0, &error))?;
+                match segment.file.sync() {
+                    Err(error) if !segment.removed.load(Ordering::Acquire) => {
+                        return Err(self.error(segment_number(number), 0, &error));
+                    }
+                    _ => {}
+                }
             }
         }
         Ok(synced)
@@ -241,7 +257,8 @@ impl ForkFile {
     /// Removes the files, the last first.
     pub(crate) fn remove(&self) -> Result<(), StoreError> {
         let mut segments = self.segments.write();
-        while !segments.is_empty() {
+        while let Some(segment) = segments.last() {
+            segment.removed.store(true, Ordering::Release);
             let number = segment_number(segments.len() - 1);
             match self.disk.remove(&self.path(number)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
