@@ -112,7 +112,7 @@ fn timed(
                         own.push(start.elapsed());
                     }
                     times.lock().expect("no panic").extend(own);
-                    Ok(())
+                    Ok::<(), StoreError>(())
                 })
             })
             .collect();

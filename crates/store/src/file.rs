@@ -49,6 +49,17 @@ pub enum RelationKind {
     ToastIndex,
 }
 
+impl RelationKind {
+    /// What its files are called where they have no number.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Heap => "heap",
+            Self::Toast => "toast",
+            Self::ToastIndex => "toast_index",
+        }
+    }
+}
+
 /// One of the files of a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fork {
@@ -83,6 +94,16 @@ pub enum StoreFile {
     },
     /// What the store is, and whether it was closed.
     Control,
+    /// A file of an export, which is outside of the directory.
+    Export {
+        /// What it holds.
+        kind: RelationKind,
+    },
+    /// A file of a server that is imported.
+    Import {
+        /// What it holds.
+        kind: RelationKind,
+    },
     /// Held by the process that has the directory open.
     Lock,
     /// The tables.
@@ -120,6 +141,8 @@ impl fmt::Display for StoreFile {
         match self {
             Self::CommitLog { segment } => write!(f, "pg_xact/{segment:04X}"),
             Self::Control => f.write_str("control"),
+            Self::Export { kind } => write!(f, "export's {}", kind.name()),
+            Self::Import { kind } => write!(f, "import's {}", kind.name()),
             Self::Lock => f.write_str("lock"),
             Self::Manifest => f.write_str("manifest"),
             Self::Relation { relation, fork } | Self::Segment { relation, fork, segment: 0 } => {

@@ -62,7 +62,7 @@ pub use out_of_line::{Chunks, OutOfLine};
 pub use page_chunks::page_chunks;
 pub use plan::ChunkPlan;
 #[cfg(feature = "alloc")]
-pub use row_toaster::{RowToaster, ToastedRow};
+pub use row_toaster::{RowBuffers, RowToaster, ToastedRow};
 pub use row_update::{AttributeUpdate, NewValue};
 pub use size_policy::SizePolicy;
 pub use slice::{ByteSlice, CharSlice};

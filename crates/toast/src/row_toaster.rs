@@ -33,7 +33,7 @@ pub struct RowToaster<'d> {
     toast_rel_id: Oid,
     chunk_size: ChunkSize,
     methods: &'d [CompressionMethod],
-    row: Row,
+    row: RowBuffers,
 }
 
 /// A row that was toasted.
@@ -53,7 +53,14 @@ impl<'d> RowToaster<'d> {
     #[must_use]
     pub fn new(toaster: Toaster, descriptor: TupleDescriptor<'d>, toast_rel_id: Oid) -> Self {
         let chunk_size = ChunkSize::of(toaster.block_size(), toaster.value_ids());
-        Self { toaster, descriptor, toast_rel_id, chunk_size, methods: &[], row: Row::default() }
+        Self {
+            toaster,
+            descriptor,
+            toast_rel_id,
+            chunk_size,
+            methods: &[],
+            row: RowBuffers::default(),
+        }
     }
 
     /// With a compression method for each column; those beyond the end of `methods` have pglz.
@@ -69,6 +76,19 @@ impl<'d> RowToaster<'d> {
     pub fn with_chunk_size(mut self, chunk_size: ChunkSize) -> Self {
         self.chunk_size = chunk_size;
         self
+    }
+
+    /// With the buffers of another, which need not be of the same table.
+    #[must_use]
+    pub fn with_buffers(mut self, buffers: RowBuffers) -> Self {
+        self.row = buffers;
+        self
+    }
+
+    /// Its buffers, for another.
+    #[must_use]
+    pub fn into_buffers(self) -> RowBuffers {
+        self.row
     }
 
     /// Makes the tuple of a new row, and writes what goes out of line to `relation`. Values may be
@@ -110,7 +130,7 @@ impl<'d> RowToaster<'d> {
         self.give_ids(new, relation)?;
         self.row.form(self.descriptor, tuple_len, new)?;
         self.row.write(self.toaster.value_ids(), self.chunk_size, new, relation)?;
-        let Row { tuple, attributes, .. } = &mut self.row;
+        let RowBuffers { tuple, attributes, .. } = &mut self.row;
         Ok(ToastedRow { tuple: HeapTupleMut::new(&mut tuple[..tuple_len])?, attributes })
     }
 
@@ -228,9 +248,10 @@ impl fmt::Debug for RowToaster<'_> {
     }
 }
 
-/// One row, in buffers that the next one uses again.
+/// The buffers in which a [`RowToaster`] makes a row, for those who make toasters more often than rows
+/// of one table: what was allocated for one row serves the next, whatever table it is of.
 #[derive(Default)]
-struct Row {
+pub struct RowBuffers {
     compressor: Box<DatumCompressor>,
     attributes: Vec<ToastAttribute>,
     /// Where the bytes of each attribute are, if they are not those that were given.
@@ -271,7 +292,13 @@ impl Span {
     }
 }
 
-impl Row {
+impl fmt::Debug for RowBuffers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowBuffers").finish_non_exhaustive()
+    }
+}
+
+impl RowBuffers {
     fn clear(&mut self) {
         self.attributes.clear();
         self.places.clear();
