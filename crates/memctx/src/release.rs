@@ -75,13 +75,13 @@ impl Release {
         }
     }
 
-    /// Empty blocks that a Slab with so many blocks keeps.
-    pub(crate) fn slab_keeps(self, blocks: usize) -> usize {
+    /// Empty blocks of that size that a Slab keeps.
+    pub(crate) const fn slab_keeps(self, block_bytes: usize) -> usize {
         match self {
             Self::V15 => 0,
             Self::V16 | Self::V17 | Self::V18 => 10,
-            // In proportion, so that a large one does not go to the system for every block.
-            Self::Ours => (blocks / 4).max(10),
+            // A megabyte.
+            Self::Ours => (1 << 20) / block_bytes,
         }
     }
 }

@@ -45,6 +45,7 @@ impl Stats {
         if kind == KindName::Slab {
             // Its empty blocks, with their chunks, are told apart.
             blocks = blocks.saturating_sub(empty);
+            free_chunks += tally.remaining.get() / tally.chunk_bytes.get().max(1);
             free_chunks = free_chunks.saturating_sub(empty * chunks);
             freed = free_chunks * tally.chunk_bytes.get();
             chunks = 0;

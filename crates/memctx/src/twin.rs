@@ -1,9 +1,13 @@
 //! What the contexts do with blocks, in plain numbers and without memory: the same requests give the
 //! same blocks, so tests compare the two, and the figures of a large workload cost nothing.
+mod slab;
+
 use alloc::vec::Vec;
 
 use crate::sizes::{CLASSES, class_of, maxalign};
 use crate::{BlockSizes, Headers, Release};
+
+pub use slab::TwinSlab;
 
 /// A Generation's blocks.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 //!
 //! The two lines are from a mail on the development list, about ten million rows of three integers: a
 //! tuple's request is 57 to 64 bytes. Source: `generation.c` (REL_17).
-use pgtoast_memctx::twin::{TwinAllocSet, TwinBump, TwinFigures, TwinGeneration};
+use pgtoast_memctx::twin::{TwinAllocSet, TwinBump, TwinFigures, TwinGeneration, TwinSlab};
 use pgtoast_memctx::{BlockSizes, Release, root};
 use pgtoast_testkit::Rng;
 
@@ -173,4 +173,56 @@ fn twins_and_contexts_agree_while_chunks_are_freed() {
             }
         }
     }
+}
+
+/// Phases of growing and shrinking, and chunks that are freed in the order they were made, the other way
+/// round, or in none.
+#[test]
+fn a_slab_and_its_plain_twin_have_the_same_blocks() {
+    let releases = [Release::V15, Release::V16, Release::V17, Release::V18, Release::Ours];
+    for (release, seed) in releases.into_iter().zip(0..) {
+        for (block_bytes, chunk_size) in [(8192, 80), (1024, 8), (1024, 400), (1024, 900)] {
+            let slab = root("slab").release(release).slab(block_bytes, chunk_size).unwrap();
+            let mut twin = TwinSlab::new(release, block_bytes, chunk_size).unwrap();
+            let mut rng = Rng::new(seed);
+            let mut live = Vec::new();
+            for step in 0..20_000_usize {
+                let (phase, order) = (step / 2_500 % 2, step / 5_000);
+                if rng.below(3) > phase {
+                    live.push((slab.take(&vec![7; chunk_size]).unwrap(), twin.allocate()));
+                } else if !live.is_empty() {
+                    let at = match order {
+                        0 => 0,
+                        1 => live.len() - 1,
+                        _ => rng.below(live.len()),
+                    };
+                    let (chunk, number) = live.remove(at);
+                    slab.give_back(chunk).unwrap();
+                    twin.free(number);
+                }
+                let (stats, account) = (slab.stats(), slab.account());
+                let found = TwinFigures {
+                    mem_allocated: slab.mem_allocated(),
+                    blocks: stats.blocks,
+                    free_bytes: stats.free_bytes,
+                };
+                assert_eq!(found, twin.figures(), "{release:?} {block_bytes} {chunk_size} {step}");
+                let full = release.slab(0).chunk + chunk_size.next_multiple_of(8);
+                assert_eq!(account.live_bytes(), live.len() * full);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_slab_of_ours_does_not_go_to_the_system_for_what_it_had_a_moment_ago() {
+    let mut held = Vec::new();
+    let slab = root("Change").slab(8192, 80).unwrap();
+    for _ in 0..3 {
+        let chunks: Vec<_> = (0..10_000).map(|_| slab.take(&[7; 80]).unwrap()).collect();
+        held.push(slab.mem_allocated());
+        chunks.into_iter().for_each(|chunk| slab.give_back(chunk).unwrap());
+        held.push(slab.mem_allocated());
+    }
+    assert_eq!(held, [109 * 8192; 6]);
 }

@@ -19,26 +19,30 @@ use crate::{Bench, Comparison, Row, Timings};
 
 /// Chunks that live at once.
 const CHUNKS: usize = 1_000;
-/// How often they are made in one sample.
-const REPEATS: usize = 100;
+/// And of a row that asks who goes to the system for what was had a moment ago.
+const MANY_CHUNKS: usize = 10_000;
+/// Chunks that are made in one sample.
+const CHUNKS_A_SAMPLE: usize = 100_000;
+const REPEATS: usize = CHUNKS_A_SAMPLE / CHUNKS;
 const BUMP_FLOOR: f64 = 0.6;
 const GENERATION_FLOORS: [(&str, f64); 2] = [(SYSTEM, 3.0), (MIMALLOC, 1.2)];
 const ALLOC_SET_FLOOR: f64 = 2.0;
 const SLAB_FLOOR: f64 = 1.0;
 
 /// What is compared here, to be counted in steps.
-pub(super) const CELLS: usize = 4;
+pub(super) const CELLS: usize = 5;
 
 /// Of so many chunks; of 8 bytes' alignment, as a box of bytes asks for less.
-fn layouts(sizes: impl FnMut() -> usize) -> Result<Vec<Layout>> {
-    let sizes: Vec<_> = std::iter::repeat_with(sizes).take(CHUNKS).collect();
+fn layouts(count: usize, sizes: impl FnMut() -> usize) -> Result<Vec<Layout>> {
+    let sizes: Vec<_> = std::iter::repeat_with(sizes).take(count).collect();
     Ok(sizes.into_iter().map(|size| Layout::from_size_align(size, 8)).collect::<Result<_, _>>()?)
 }
 
 pub(super) fn rows(bench: &Bench, cells_to_come: usize) -> Result<Vec<Row>> {
     let mut rng = Rng::new(5);
-    let mixed = layouts(|| rng.between(16, 241))?;
-    let changes = layouts(|| 80)?;
+    let mixed = layouts(CHUNKS, || rng.between(16, 241))?;
+    let changes = layouts(CHUNKS, || 80)?;
+    let many_changes = layouts(MANY_CHUNKS, || 80)?;
     let share = bench.share(cells_to_come + CELLS);
     let mut rows = Vec::new();
 
@@ -94,6 +98,17 @@ pub(super) fn rows(bench: &Bench, cells_to_come: usize) -> Result<Vec<Row>> {
     let cohorts = timings.seen_from(COHORTS);
     rows.push(row("Cohorts, 80 bytes", PAIR, &cohorts, SYSTEM));
     rows.push(row("Cohorts, 80 bytes", PAIR, &cohorts, MIMALLOC));
+
+    bench.step("slab, many");
+    let ours = root("ours").slab(8 << 10, 80)?;
+    let set = root("set").alloc_set(BlockSizes::DEFAULT)?;
+    let timings = pairs(&ours, &many_changes)
+        .against(ALLOC_SET, || made_and_freed(&set, &many_changes))
+        .run(share)?;
+    let case = "Slab, 80 bytes, 10 000 live";
+    rows.push(row(case, PAIR, &timings, ALLOC_SET).floor(SLAB_FLOOR));
+    rows.push(row(case, PAIR, &timings, SYSTEM));
+    rows.push(row(case, PAIR, &timings, MIMALLOC));
     Ok(rows)
 }
 
@@ -117,14 +132,14 @@ fn touch(chunk: Option<NonNull<u8>>) {
 /// Chunks that nobody has written to.
 fn made_and_freed<A: Allocator + Copy>(allocator: A, layouts: &[Layout]) {
     let make = |layout: &Layout| Box::new_uninit_slice_in(layout.size(), allocator);
-    for _ in 0..REPEATS {
+    for _ in 0..CHUNKS_A_SAMPLE / layouts.len() {
         let chunks: Vec<Box<[MaybeUninit<u8>], A>> = layouts.iter().map(make).collect();
         drop(black_box(chunks));
     }
 }
 
 fn row(case: &str, metric: &str, timings: &Timings, peer: &str) -> Row {
-    let nanoseconds = |seconds: f64| seconds * 1e9 / (CHUNKS * REPEATS) as f64;
+    let nanoseconds = |seconds: f64| seconds * 1e9 / CHUNKS_A_SAMPLE as f64;
     let theirs = timings.peer(peer).ok_or_else(|| anyhow!("no {peer}"));
     let row = Row::new(NAME, case, metric, "ns", nanoseconds(timings.ours));
     row.against(peer, nanoseconds(theirs.unwrap_or(f64::NAN)), Better::Lower)

@@ -1,18 +1,25 @@
 //! Chunks of one size.
 //!
 //! ```text
-//! byte 0          8      16           24     28      32                        on a 64-bit machine
-//!      | previous | next | first free | free | fresh | ...  chunk header, chunk | ... | fresh ... |
+//! byte 0          8      16     24      28        32                              on a 64-bit machine
+//!      | previous | next | free | fresh | written | chunk header, chunk | ... | fresh ... |
+//!                         `- how many, and which is the first: one word
 //!
-//! lists, by how many chunks of a block are free:    none | up to a half | more | all: a few are kept
+//! lists, by how many chunks of a block are free:    none | up to a half | more | all: some are kept
 //! ```
-//! Chunks come from the blocks that are fullest, so that the others become empty. Source: `slab.c`
-//! (REL_18; in 15 there is a list for each number of free chunks).
+//! Chunks come from one block until it has no more: first a run of those that nobody has had since the
+//! block was empty, which costs no look at their memory, then those that were freed, the last one first. A
+//! freed chunk keeps the block's word as it was before, which is what the word is again when the chunk is
+//! taken: one store is both the list of free chunks and their number.
+//!
+//! The next block is one of the fullest, so that the others become empty. Source: `slab.c` (REL_18; in 15
+//! there is a list for each number of free chunks). A server takes from another block as soon as that is
+//! fuller, and with a server's headers so do we, which takes the same blocks.
 use alloc::boxed::Box;
 use core::cell::Cell;
 use core::ptr::NonNull;
 
-use super::{BlockList, BlockRef, ChunkHeader, Engine, Header, Links, sanitizer, wipe};
+use super::{BlockList, BlockRef, ChunkHeader, Engine, Header, Links, hand_out, sanitizer, wipe};
 use crate::sizes::maxalign;
 use crate::{Account, BlockSizes, Headers, MemoryError, Release};
 
@@ -23,28 +30,32 @@ pub struct Slab {
     headers: Headers,
     /// The largest request.
     chunk_size: usize,
-    /// A chunk with its header; both fit, as a block does.
-    full_bytes: u32,
+    /// A chunk with its header.
+    full_bytes: usize,
     /// How far into a block its first chunk begins.
-    first: u32,
-    /// And where one behind its last would.
-    end: u32,
+    first: usize,
+    /// The most chunks of a run: all that come to about 8 kB, or one where blocks are sorted at once.
+    longest_run: u32,
+    /// The last chunk of the run that chunks are taken from, of which the tally's `remaining` are left.
+    run_end: Cell<NonNull<u8>>,
+    /// Empty blocks that are kept, and of how many blocks one more is.
+    kept_blocks: usize,
+    kept_part: usize,
+    /// Whether a block changes lists as soon as its number of free chunks says so, as a server does.
+    /// Otherwise it does when a block is looked for.
+    sorts_at_once: bool,
     block_bytes: usize,
     chunks_per_block: u32,
     /// Shifts a number of free chunks, rounded up, to the number of its list.
     shift: u32,
-    /// The bits of a number of free chunks that do not tell the list: a block changes lists when they
-    /// become or cease to be 0.
-    same_list: u32,
+    /// A block with 1 free chunk and up to so many more needs not be looked at when another is freed.
+    unsorted: u32,
     /// The lists of 16 and later: none free, a few, more.
     few: [BlockList<SlabHeader>; 3],
     /// Those of 15, one for each number of free chunks; empty otherwise.
     each: Box<[BlockList<SlabHeader>]>,
-    /// The first of the fullest blocks that have room, if there are any. Chunks are taken from it until
-    /// it has none; meanwhile it stays in the list where it was found.
-    fullest: Cell<Option<BlockRef<SlabHeader>>>,
-    /// That list.
-    fullest_list: Cell<usize>,
+    /// The block that chunks are taken from, if there is one; it is in no list.
+    current: Cell<Option<BlockRef<SlabHeader>>>,
     empty: BlockList<SlabHeader>,
 }
 
@@ -55,14 +66,43 @@ unsafe impl Send for Slab {}
 #[derive(Debug)]
 struct SlabHeader {
     links: Links<Self>,
-    first_free: Option<NonNull<u8>>,
-    free: u32,
-    /// How far into the block the first of the chunks begins that are in no list, of which there are any
-    /// as long as some are free and none is first; and [`UNWRITTEN`] as long as their headers are.
+    free: Free,
+    /// How far into the block the first chunk begins that nobody has had since all were free. Those from
+    /// there on count as free, and are in no list.
     fresh: u32,
+    /// And the first of those that have no header yet.
+    written: u32,
 }
 
-const UNWRITTEN: u32 = 1 << 31;
+const _: () = assert!(size_of::<SlabHeader>() <= 32);
+
+/// The free chunks of a block.
+///
+/// ```text
+/// bit 0       32      34               64
+///     | count | zeros | first          |
+///                       `- how far into the block it begins, 0 if none is in the list
+/// ```
+#[derive(Clone, Copy, Debug)]
+struct Free(u64);
+
+impl Free {
+    #[inline]
+    fn new(first: usize, count: u32) -> Self {
+        Self((first as u64) << 34 | u64::from(count))
+    }
+
+    #[inline]
+    fn first(self) -> usize {
+        (self.0 >> 34) as usize
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "as drawn")]
+    fn count(self) -> u32 {
+        self.0 as u32
+    }
+}
 
 // SAFETY: as it is declared.
 unsafe impl Header for SlabHeader {}
@@ -71,43 +111,47 @@ const _: () = assert!(size_of::<SlabHeader>() <= 32);
 
 impl BlockRef<SlabHeader> {
     #[inline]
-    fn first_free(self) -> Option<NonNull<u8>> {
+    fn free(self) -> Free {
         // SAFETY: a live block has a header, which nobody has a reference to.
-        unsafe { (*self.0.as_ptr()).first_free }
-    }
-
-    #[inline]
-    fn set_first_free(self, chunk: Option<NonNull<u8>>) {
-        // SAFETY: as for `first_free`.
-        unsafe { (*self.0.as_ptr()).first_free = chunk };
-    }
-
-    #[inline]
-    fn free(self) -> u32 {
-        // SAFETY: as for `first_free`.
         unsafe { (*self.0.as_ptr()).free }
     }
 
     #[inline]
-    fn set_free(self, free: u32) {
-        // SAFETY: as for `first_free`.
+    fn set_free(self, free: Free) {
+        // SAFETY: as for `free`.
         unsafe { (*self.0.as_ptr()).free = free };
     }
 
-    #[inline]
-    fn fresh(self) -> u32 {
-        // SAFETY: as for `first_free`.
-        unsafe { (*self.0.as_ptr()).fresh }
+    fn fresh(self) -> usize {
+        // SAFETY: as for `free`.
+        unsafe { (*self.0.as_ptr()).fresh as usize }
     }
 
-    #[inline]
-    fn set_fresh(self, fresh: u32) {
-        // SAFETY: as for `first_free`.
-        unsafe { (*self.0.as_ptr()).fresh = fresh };
+    #[expect(clippy::cast_possible_truncation, reason = "blocks are smaller than 1 GB")]
+    fn set_fresh(self, fresh: usize) {
+        // SAFETY: as for `free`.
+        unsafe { (*self.0.as_ptr()).fresh = fresh as u32 };
+    }
+
+    fn written(self) -> usize {
+        // SAFETY: as for `free`.
+        unsafe { (*self.0.as_ptr()).written as usize }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "blocks are smaller than 1 GB")]
+    fn set_written(self, written: usize) {
+        // SAFETY: as for `free`.
+        unsafe { (*self.0.as_ptr()).written = written as u32 };
     }
 }
 
 impl Slab {
+    /// Chunks of a run have about so many bytes, so that those that were freed are used again soon.
+    const RUN_BYTES: usize = 8 << 10;
+    /// One of so many blocks is kept when it is empty, so that a large context does not go to the system for
+    /// every block.
+    const KEPT_PART: usize = 4;
+
     /// Bytes of the header, which may be less than this one takes.
     fn header_bytes(headers: Headers) -> usize {
         headers.block.max(maxalign(size_of::<SlabHeader>()))
@@ -129,7 +173,7 @@ impl Slab {
         let headers = release.slab(0);
         let full = headers.chunk + maxalign(chunk_size.max(1));
         let room = block_bytes.checked_sub(Self::header_bytes(headers)).ok_or(shape)?;
-        u32::try_from(room / full).ok().filter(|count| (1..UNWRITTEN).contains(count)).ok_or(shape)
+        u32::try_from(room / full).ok().filter(|count| *count > 0).ok_or(shape)
     }
 
     pub(crate) fn create(
@@ -147,26 +191,28 @@ impl Slab {
         }
         let full = headers.chunk + maxalign(chunk_size.max(1));
         let all = chunks_per_block as usize * full;
-        let shape = |_| MemoryError::SlabShape { chunk: chunk_size, block: block_bytes };
-        let full_bytes = u32::try_from(full).map_err(shape)?;
-        let first = u32::try_from(block_bytes - all + headers.chunk).map_err(shape)?;
         account.tally().uncounted.set(headers.context);
         account.tally().chunk_bytes.set(full);
         account.tally().chunks.set(chunks_per_block as usize);
+        let sorts_at_once = release != Release::Ours;
+        let longest_run = if sorts_at_once { 1 } else { (Self::RUN_BYTES / full).max(1) };
         Ok(Self {
             headers,
             chunk_size,
-            full_bytes,
-            first,
-            end: first + chunks_per_block * full_bytes,
+            full_bytes: full,
+            first: block_bytes - all + headers.chunk,
+            longest_run: u32::try_from(longest_run).unwrap_or(u32::MAX),
+            run_end: Cell::new(NonNull::<u64>::dangling().cast()),
+            kept_blocks: release.slab_keeps(block_bytes),
+            kept_part: if sorts_at_once { usize::MAX } else { Self::KEPT_PART },
+            sorts_at_once,
             block_bytes,
             chunks_per_block,
             shift,
-            same_list: if each == 0 { (1 << shift) - 1 } else { 0 },
+            unsorted: if sorts_at_once { 0 } else { chunks_per_block.saturating_sub(2) },
             few: [const { BlockList::new() }; 3],
             each: (0..each).map(|_| BlockList::new()).collect(),
-            fullest: Cell::new(None),
-            fullest_list: Cell::new(0),
+            current: Cell::new(None),
             empty: BlockList::new(),
             account,
         })
@@ -190,136 +236,191 @@ impl Slab {
         }
     }
 
-    /// Puts the block that chunks were taken from into the list that it belongs to now. To be done before
-    /// any list is looked at or changed.
-    fn settle(&self) {
-        let (from, Some(block)) = (self.fullest_list.get(), self.fullest.get()) else { return };
-        let to = self.list_of(block.free());
-        if to != from {
-            self.lists()[from].remove(block);
-            self.lists()[to].push(block);
-            self.fullest_list.set(to);
+    /// Puts the current block into a list; then there is none.
+    fn leave(&self) {
+        if let Some(block) = self.current.take() {
+            self.lists()[self.list_of(block.free().count())].push(block);
         }
     }
 
-    fn look_for_fullest(&self) {
-        let mut lists = self.lists().iter().enumerate().skip(1);
-        let found = lists.find_map(|(list, blocks)| Some((list, blocks.first()?)));
-        self.fullest.set(found.map(|(_, block)| block));
-        self.fullest_list.set(found.map_or(0, |(list, _)| list));
+    /// Takes one of the fullest blocks that have room out of its list. Sorts those that it meets on the way.
+    fn take_fullest(&self) -> Option<BlockRef<SlabHeader>> {
+        for (list, blocks) in self.lists().iter().enumerate().skip(1) {
+            while let Some(block) = blocks.pop() {
+                let right = self.list_of(block.free().count());
+                if right == list {
+                    return Some(block);
+                }
+                self.lists()[right].push(block);
+            }
+        }
+        None
     }
 
     /// A chunk of a block was freed, and it belongs to another list now, or to none.
     #[cold]
     #[inline(never)]
     fn sort_in(&self, block: BlockRef<SlabHeader>, before: u32) {
-        let from = if self.fullest.get() == Some(block) {
-            self.fullest_list.get()
-        } else {
-            self.settle();
-            self.list_of(before)
-        };
-        self.lists()[from].remove(block);
-        if block.free() == self.chunks_per_block {
-            self.keep_or_release(block);
-        } else {
-            self.lists()[self.list_of(block.free())].push(block);
+        if self.sorts_at_once {
+            self.sort_at_once(block, before);
+        } else if self.current.get() != Some(block) {
+            let [full, few, more] = &self.few;
+            // Where it has been since it was left, or was met by who looked for one.
+            let list = match before {
+                0 => full,
+                _ if more.first() == Some(block) => more,
+                _ => few,
+            };
+            list.remove(block);
+            self.place(block, few);
         }
-        self.look_for_fullest();
+    }
+
+    /// The same as a server does it: then chunks may have to come from another block.
+    fn sort_at_once(&self, block: BlockRef<SlabHeader>, before: u32) {
+        let free = block.free().count();
+        if self.list_of(before) == self.list_of(free) && free < self.chunks_per_block {
+            return;
+        }
+        if self.current.get() == Some(block) {
+            self.current.set(None);
+        } else {
+            self.leave();
+            self.lists()[self.list_of(before)].remove(block);
+        }
+        self.place(block, &self.lists()[self.list_of(free)]);
+        self.current.set(self.take_fullest());
+    }
+
+    /// Puts a block that is in no list into this one, or if all its chunks are free, keeps it or gives it
+    /// back.
+    fn place(&self, block: BlockRef<SlabHeader>, list: &BlockList<SlabHeader>) {
+        let tally = self.account.tally();
+        if block.free().count() < self.chunks_per_block {
+            list.push(block);
+        } else if tally.empty.get() < self.kept_blocks.max(tally.blocks.get() / self.kept_part) {
+            self.keep(block);
+        } else {
+            self.release(block);
+        }
     }
 
     /// Bytes of all chunks of a block.
     fn chunk_bytes(&self) -> usize {
-        self.chunks_per_block as usize * self.full_bytes as usize
+        self.chunks_per_block as usize * self.full_bytes
     }
 
-    /// Keeps a block that is in no list, and whose chunks are all free. They are in no list either then: to
-    /// take one, its memory is not even looked at, as it has its header if all have.
+    /// Keeps a block that is in no list, and whose chunks are all free. None of them is in its list then: to
+    /// take one, its memory is not even looked at.
     fn keep(&self, block: BlockRef<SlabHeader>) {
         self.account.tally().empty.add(1);
-        let unwritten = if block.fresh() & !UNWRITTEN == self.end { 0 } else { UNWRITTEN };
-        let unwritten = unwritten & block.fresh();
-        block.set_first_free(None);
-        block.set_fresh(self.first | unwritten);
+        block.set_free(Free::new(0, self.chunks_per_block));
+        block.set_fresh(self.first);
         self.empty.push(block);
     }
 
     /// A block that was kept; it is in no list.
-    #[inline]
     fn take_kept(&self) -> Option<BlockRef<SlabHeader>> {
         let block = self.empty.pop()?;
         self.account.tally().empty.subtract(1);
         Some(block)
     }
 
-    /// The fullest block after one that has no room: another, one that was kept, or a new one.
+    /// A block with room after one that has none: one of the fullest, one that was kept, or a new one.
     fn next_block(&self) -> Result<BlockRef<SlabHeader>, MemoryError> {
-        self.settle();
-        self.look_for_fullest();
-        if let Some(block) = self.fullest.get() {
-            return Ok(block);
-        }
-        let block = match self.take_kept() {
-            Some(kept) => kept,
+        self.leave();
+        let block = match self.take_fullest().or_else(|| self.take_kept()) {
+            Some(block) => block,
             None => self.new_block()?,
         };
-        self.lists()[self.list_of(self.chunks_per_block)].push(block);
-        self.look_for_fullest();
+        self.current.set(Some(block));
         Ok(block)
     }
 
-    /// A chunk of a block, unless it has none.
+    /// What a chunk has without its header.
+    fn room(&self) -> usize {
+        self.full_bytes - self.headers.chunk
+    }
+
+    /// The next chunk of the run, unless it is over.
     #[inline]
-    fn take(&self, block: BlockRef<SlabHeader>) -> Option<NonNull<u8>> {
-        let chunk = if let Some(chunk) = block.first_free() {
-            sanitizer::unpoison(chunk, self.chunk_size);
-            // SAFETY: a free chunk is the context's and holds what `free` wrote.
-            block.set_first_free(unsafe { chunk.cast::<Option<NonNull<u8>>>().read() });
-            chunk
-        } else {
-            let fresh = block.fresh();
-            let distance = fresh & !UNWRITTEN;
-            if distance == self.end {
-                return None;
-            }
-            block.set_fresh(fresh + self.full_bytes);
-            let distance = distance as usize;
-            // SAFETY: a chunk that is free and in no list begins there.
-            let chunk = unsafe { block.at(distance) };
-            sanitizer::unpoison(chunk, self.full_bytes as usize - self.headers.chunk);
-            if fresh & UNWRITTEN != 0 {
-                // SAFETY: the chunk's header is before it.
-                let header = unsafe { chunk.sub(self.headers.chunk) };
-                sanitizer::unpoison(header, self.headers.chunk);
-                // SAFETY: the same.
-                unsafe { ChunkHeader::new(ChunkHeader::SLAB, 0, distance).put_before(chunk) };
-            }
-            chunk
-        };
-        block.set_free(block.free() - 1);
+    fn take_of_run(&self) -> Option<NonNull<u8>> {
+        let remaining = &self.account.tally().remaining;
+        let left = remaining.get().checked_sub(self.full_bytes)?;
+        remaining.set(left);
+        // SAFETY: so far before the last chunk of the run one begins that nobody has had.
+        let chunk = unsafe { self.run_end.get().sub(left) };
+        Some(hand_out(chunk, self.room()))
+    }
+
+    /// A chunk of a block's list, unless it has none.
+    #[inline]
+    fn take_of_list(&self, block: BlockRef<SlabHeader>) -> Option<NonNull<u8>> {
+        let first = block.free().first();
+        if first == 0 {
+            return None;
+        }
+        // SAFETY: a chunk that is free begins there.
+        let chunk = hand_out(unsafe { block.at(first) }, self.room());
+        // SAFETY: a chunk in a list is the context's, and holds what was free without it.
+        block.set_free(unsafe { chunk.cast::<Free>().read() });
         self.account.tally().freed_chunks.subtract(1);
         Some(chunk)
     }
 
     #[cold]
     #[inline(never)]
-    fn take_from_next(&self) -> Result<NonNull<u8>, MemoryError> {
-        let chunk = self.take(self.next_block()?);
+    fn take_of_next(&self) -> Result<NonNull<u8>, MemoryError> {
+        let block = match self.current.get() {
+            Some(block) if block.free().count() > 0 => block,
+            _ => self.next_block()?,
+        };
+        if block.free().first() == 0 {
+            self.begin_run(block);
+        }
+        let chunk = self.take_of_run().or_else(|| self.take_of_list(block));
         chunk.ok_or(MemoryError::OutOfMemory { requested: self.chunk_size })
+    }
+
+    /// Goes on with chunks of a block that nobody has had; its list is empty.
+    fn begin_run(&self, block: BlockRef<SlabHeader>) {
+        let left = block.free().count();
+        let count = left.min(self.longest_run);
+        let (first, bytes) = (block.fresh(), count as usize * self.full_bytes);
+        let end = first + bytes;
+        let mut unwritten = block.written().max(first);
+        while unwritten < end {
+            // SAFETY: a chunk that nobody has had begins there.
+            let chunk = unsafe { block.at(unwritten) };
+            // SAFETY: the chunk's header is before it.
+            sanitizer::unpoison(unsafe { chunk.sub(self.headers.chunk) }, self.headers.chunk);
+            // SAFETY: the same.
+            unsafe { ChunkHeader::new(ChunkHeader::SLAB, 0, unwritten).put_before(chunk) };
+            unwritten += self.full_bytes;
+        }
+        block.set_written(unwritten);
+        block.set_fresh(end);
+        block.set_free(Free::new(0, left - count));
+        let tally = self.account.tally();
+        tally.freed_chunks.subtract(count as usize);
+        tally.remaining.set(bytes);
+        // SAFETY: the last of so many chunks begins there.
+        self.run_end.set(unsafe { block.at(end - self.full_bytes) });
     }
 
     fn new_block(&self) -> Result<BlockRef<SlabHeader>, MemoryError> {
         let header = SlabHeader {
             links: Links { previous: None, next: None },
-            first_free: None,
-            free: self.chunks_per_block,
-            fresh: self.first | UNWRITTEN,
+            free: Free::new(0, self.chunks_per_block),
+            fresh: 0,
+            written: 0,
         };
         let block = BlockRef::acquire_with(&self.account, self.block_bytes, header)?;
         let tally = self.account.tally();
         tally.blocks.add(1);
         tally.overhead.add(self.block_bytes - self.chunk_bytes());
         tally.freed_chunks.add(self.chunks_per_block as usize);
+        block.set_fresh(self.first);
         // SAFETY: the block has so many bytes after its header.
         let first = unsafe { block.at(self.block_bytes - self.chunk_bytes()) };
         sanitizer::poison(first, self.chunk_bytes());
@@ -331,20 +432,10 @@ impl Slab {
         let tally = self.account.tally();
         tally.blocks.subtract(1);
         tally.overhead.subtract(self.block_bytes - self.chunk_bytes());
-        tally.freed_chunks.subtract(block.free() as usize);
+        tally.freed_chunks.subtract(block.free().count() as usize);
         // SAFETY: all blocks have this size; the caller has taken it out of its list, and its chunks are
         // free or not reached any more.
         unsafe { block.release_sized(&self.account, self.block_bytes) };
-    }
-
-    /// What becomes of a block that is in no list, and whose chunks are all free.
-    fn keep_or_release(&self, block: BlockRef<SlabHeader>) {
-        let tally = self.account.tally();
-        if tally.empty.get() < self.account.release().slab_keeps(tally.blocks.get()) {
-            self.keep(block);
-        } else {
-            self.release(block);
-        }
     }
 }
 
@@ -363,9 +454,12 @@ unsafe impl Engine for Slab {
         if size > self.chunk_size {
             return Err(MemoryError::TooLarge { requested: size, limit: self.chunk_size });
         }
-        match self.fullest.get().and_then(|block| self.take(block)) {
+        if let Some(chunk) = self.take_of_run() {
+            return Ok(chunk);
+        }
+        match self.current.get().and_then(|block| self.take_of_list(block)) {
             Some(chunk) => Ok(chunk),
-            None => self.take_from_next(),
+            None => self.take_of_next(),
         }
     }
 
@@ -376,18 +470,17 @@ unsafe impl Engine for Slab {
         debug_assert_eq!(header.id(), ChunkHeader::SLAB, "not a chunk of a Slab");
         // SAFETY: the chunk begins that far into its block.
         let block = BlockRef::<SlabHeader>(unsafe { chunk.sub(header.distance()) }.cast());
-        let bytes = self.full_bytes as usize - self.headers.chunk;
         // SAFETY: it has so many bytes, and is the context's from here on.
-        unsafe { wipe(chunk, bytes) };
-        sanitizer::unpoison(chunk, 8);
+        unsafe { wipe(chunk, self.room()) };
+        sanitizer::unpoison(chunk, size_of::<Free>());
+        let free = block.free();
         // SAFETY: the same; it is aligned and of at least 8 bytes.
-        unsafe { chunk.cast::<Option<NonNull<u8>>>().write(block.first_free()) };
-        sanitizer::poison(chunk, bytes);
-        block.set_first_free(Some(chunk));
-        let before = block.free();
-        block.set_free(before + 1);
+        unsafe { chunk.cast::<Free>().write(free) };
+        sanitizer::poison(chunk, size_of::<Free>());
+        let before = free.count();
+        block.set_free(Free::new(header.distance(), before + 1));
         self.account.tally().freed_chunks.add(1);
-        if before & self.same_list == 0 || before + 1 == self.chunks_per_block {
+        if before.wrapping_sub(1) >= self.unsorted {
             self.sort_in(block, before);
         }
     }
@@ -408,8 +501,10 @@ unsafe impl Engine for Slab {
         let keep = keep_bytes / self.block_bytes;
         let kept = BlockList::new();
         let mut count = 0;
+        self.account.tally().remaining.set(0);
+        self.leave();
         while let Some(block) = self.take_kept() {
-            self.lists()[self.list_of(block.free())].push(block);
+            self.lists()[self.list_of(self.chunks_per_block)].push(block);
         }
         for list in self.lists() {
             while let Some(block) = list.pop() {
@@ -422,12 +517,14 @@ unsafe impl Engine for Slab {
             }
         }
         while let Some(block) = kept.pop() {
-            let lost = self.chunks_per_block - block.free();
+            let lost = self.chunks_per_block - block.free().count();
             self.account.tally().freed_chunks.add(lost as usize);
-            block.set_free(self.chunks_per_block);
+            // SAFETY: the block has so many bytes after its header.
+            let first = unsafe { block.at(self.block_bytes - self.chunk_bytes()) };
+            sanitizer::poison(first, self.chunk_bytes());
+            block.set_written(0);
             self.keep(block);
         }
-        self.fullest.set(None);
     }
 }
 
