@@ -51,9 +51,9 @@ impl Stats {
             chunks = 0;
         }
         let free_bytes = match kind {
-            KindName::AllocSet => ends + freed,
+            KindName::AllocSet | KindName::Cohorts => ends + freed,
             KindName::Bump | KindName::Generation | KindName::Group => ends,
-            KindName::Cohorts | KindName::Slab => freed,
+            KindName::Slab => freed,
         };
         Self {
             kind,

@@ -210,7 +210,13 @@ fn a_chunk_of_another_context_is_refused() {
     assert_eq!(theirs.bytes_mut(&mut chunk), Err(MemoryError::Foreign));
     let mut cohort = Cohort::new();
     let _ = ours.take_for(&mut cohort, b"ours").unwrap();
-    assert!(theirs.take_for(&mut cohort, b"theirs").is_err());
+    let _ = theirs.take_for(&mut cohort, b"a small cohort has nothing of its own").unwrap();
+    // With some kilobytes it has a leaf, and is of one context.
+    while cohort.placed_bytes() < 10_000 {
+        let _ = ours.take_for(&mut cohort, &[7; 500]).unwrap();
+    }
+    let refused = theirs.take_for(&mut cohort, b"theirs").map(drop);
+    assert_eq!(refused, Err(MemoryError::Foreign));
     assert_eq!(theirs.close(cohort), Err(MemoryError::Foreign));
 }
 

@@ -122,8 +122,8 @@ impl Context<'_, Cohorts> {
     /// A chunk with those bytes, beside others of its cohort.
     ///
     /// # Errors
-    /// As for [`Self::alloc`]; [`MemoryError::Foreign`] for a cohort of another context, or from before a
-    /// reset.
+    /// As for [`Self::alloc`]; [`MemoryError::Foreign`] for a cohort that has memory of its own in another
+    /// context, or had it before a reset.
     #[inline]
     pub fn take_for(
         &self,
