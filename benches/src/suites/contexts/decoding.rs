@@ -29,8 +29,8 @@ const SMALL_BLOCK: usize = 8 << 10;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Workload {
     pub(super) name: &'static str,
-    first: usize,
-    rounds: usize,
+    pub(super) first: usize,
+    pub(super) rounds: usize,
     long: usize,
     short: usize,
     /// By how much the numbers of rows vary from round to round.
@@ -51,7 +51,7 @@ impl Workload {
 
     /// Rows of the long and of the short transaction in a round: varied by sequences of low discrepancy.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small positives")]
-    fn rows(&self, round: usize) -> (usize, usize) {
+    pub(super) fn rows(&self, round: usize) -> (usize, usize) {
         if !self.varied {
             return (self.long, self.short);
         }
@@ -321,8 +321,11 @@ impl Layout for BothByCohort {
 /// Shapes of transactions for timing.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shape {
-    /// One transaction with so many subtransactions of one row each, all freed at its end.
+    /// One transaction with so many subtransactions of one row each, all freed at its end. They share
+    /// what the transaction owns, as in a reorder buffer.
     Subtransactions(usize),
+    /// The same, but each is an owner of its own.
+    Owners(usize),
     /// One transaction of so many rows.
     Big(usize),
     /// So many transactions of ten rows, one after the other.
@@ -333,6 +336,7 @@ impl Shape {
     pub(super) fn name(self) -> String {
         match self {
             Self::Subtransactions(count) => format!("{count} subtransactions of a row"),
+            Self::Owners(count) => format!("{count} subtransactions of a row, a cohort each"),
             Self::Big(rows) => format!("one transaction of {rows} rows"),
             Self::Short(count) => format!("{count} transactions of 10 rows"),
         }
@@ -341,16 +345,15 @@ impl Shape {
     /// Rows in all.
     pub(super) fn rows(self) -> usize {
         match self {
-            Self::Subtransactions(count) | Self::Big(count) => count,
+            Self::Subtransactions(count) | Self::Owners(count) | Self::Big(count) => count,
             Self::Short(count) => 10 * count,
         }
     }
 
-    /// Does it. Where `own` says so, each subtransaction is an owner of its own, which ends before its rows
-    /// are freed; otherwise the transaction owns all.
-    pub(super) fn run<L: Layout>(self, layout: &mut L, own: bool) -> Result<(), MemoryError> {
+    /// Does it. An owner that a subtransaction is ends before its rows are freed.
+    pub(super) fn run<L: Layout>(self, layout: &mut L) -> Result<(), MemoryError> {
         match self {
-            Self::Subtransactions(count) if own => {
+            Self::Owners(count) => {
                 let mut rows = Vec::with_capacity(count);
                 for _ in 0..count {
                     let mut owner = layout.begin()?;

@@ -2,6 +2,7 @@
 mod decoding;
 mod outside;
 mod speed;
+mod through_reorder;
 
 use std::path::Path;
 
@@ -56,39 +57,50 @@ impl Suite for ContextsSuite {
 
     fn run(&self, bench: &Bench) -> Result<Vec<Row>> {
         let shapes = shapes(bench.effort());
-        bench.expect_steps(4 + shapes.len() + speed::CELLS);
-        let mut rows = speed::rows(bench, shapes.len() + 8)?;
+        bench.expect_steps(6 + shapes.len() + speed::CELLS + through_reorder::CELLS);
+        let mut rows = speed::rows(bench, shapes.len() + 12)?;
         bench.step("ten million chunks");
         rows.extend(ten_million()?);
         for (index, shape) in shapes.iter().enumerate() {
             bench.step(shape.name());
-            rows.extend(layouts_timed(bench, *shape, shapes.len() - index + 8)?);
+            rows.extend(layouts_timed(bench, *shape, shapes.len() - index + 12)?);
         }
+        rows.extend(through_reorder::rows(bench, 8)?);
         bench.step("set C");
         rows.extend(peaks()?);
         bench.step("fragmentation by block size");
         rows.extend(fragmentation(bench.effort())?);
         if bench.instructions() {
-            rows.extend(count_instructions(bench)?);
+            let set = SETS[2].shortened(COUNTED_ROUNDS);
+            let shapes = counted_shapes();
+            let mut cases: Vec<_> =
+                shapes.iter().map(|shape| (shape.name(), shape.rows())).collect();
+            cases.push((format!("set C, {COUNTED_ROUNDS} rounds"), set.placed()));
+            rows.extend(count_instructions(bench, "", &cases)?);
+            let cases = through_reorder::counted_cases();
+            rows.extend(count_instructions(bench, through_reorder::PREFIX, &cases)?);
         }
         Ok(rows)
     }
 
     fn workload(&self, name: &str, _input: Option<&Path>) -> Result<()> {
+        if let Some(layout) = name.strip_prefix(through_reorder::PREFIX) {
+            return through_reorder::workload(layout);
+        }
         for shape in counted_shapes() {
             let mut result = Ok(());
             match name {
                 COHORTS => {
                     let mut layout = ByCohort::new()?;
-                    counted(&mut || result = shape.run(&mut layout, true));
+                    counted(&mut || result = shape.run(&mut layout));
                 }
                 LARGE => {
                     let mut layout = Shared::generation(BlockSizes::fixed(MIB_8))?;
-                    counted(&mut || result = shape.run(&mut layout, true));
+                    counted(&mut || result = shape.run(&mut layout));
                 }
                 SMALL => {
                     let mut layout = Shared::generation(BlockSizes::fixed(KIB_8))?;
-                    counted(&mut || result = shape.run(&mut layout, true));
+                    counted(&mut || result = shape.run(&mut layout));
                 }
                 _ => bail!("no layout {name:?}"),
             }
@@ -129,11 +141,21 @@ fn shapes(effort: Effort) -> Vec<Shape> {
         Effort::Quick => 200_000,
         Effort::Full => 1_000_000,
     };
-    vec![Shape::Subtransactions(million), Shape::Big(million), Shape::Short(million / 10)]
+    vec![
+        Shape::Subtransactions(million),
+        Shape::Owners(million),
+        Shape::Big(million),
+        Shape::Short(million / 10),
+    ]
 }
 
-fn counted_shapes() -> [Shape; 3] {
-    [Shape::Subtransactions(100_000), Shape::Big(100_000), Shape::Short(10_000)]
+fn counted_shapes() -> [Shape; 4] {
+    [
+        Shape::Subtransactions(100_000),
+        Shape::Owners(100_000),
+        Shape::Big(100_000),
+        Shape::Short(10_000),
+    ]
 }
 
 /// (a) What is held with blocks of each size, beside what the thread saw.
@@ -209,10 +231,14 @@ fn layouts_timed(bench: &Bench, shape: Shape, cells: usize) -> Result<Vec<Row>> 
     let failures = std::cell::Cell::new(0);
     let noted = |result: Result<(), _>| failures.set(failures.get() + usize::from(result.is_err()));
     // A Bump a transaction is one for all its subtransactions.
-    let timings = Comparison::of(|| noted(shape.run(&mut cohorts, true)))
-        .against(SMALL, || noted(shape.run(&mut small, true)))
-        .against(LARGE, || noted(shape.run(&mut large, true)))
-        .against(BUMPS, || noted(shape.run(&mut bumps, false)))
+    let of_bumps = match shape {
+        Shape::Owners(count) => Shape::Subtransactions(count),
+        other => other,
+    };
+    let timings = Comparison::of(|| noted(shape.run(&mut cohorts)))
+        .against(SMALL, || noted(shape.run(&mut small)))
+        .against(LARGE, || noted(shape.run(&mut large)))
+        .against(BUMPS, || noted(of_bumps.run(&mut bumps)))
         .at_least(LEAST_ROUNDS)
         .run(bench.share(cells))?;
     check(failures.get() == 0, || format!("{}: a request failed", shape.name()))?;
@@ -222,7 +248,7 @@ fn layouts_timed(bench: &Bench, shape: Shape, cells: usize) -> Result<Vec<Row>> 
             Row::new(NAME, shape.name(), "time a row, Cohorts", "ns", nanoseconds(timings.ours));
         let row = row.against(peer.name, nanoseconds(peer.seconds), Better::Lower);
         let row = row.noted(format!("{} rounds", timings.rounds));
-        if matches!(shape, Shape::Subtransactions(_)) && peer.name == SMALL {
+        if matches!(shape, Shape::Subtransactions(_) | Shape::Owners(_)) && peer.name == SMALL {
             row.floor(1.0)
         } else {
             row
@@ -256,20 +282,16 @@ fn peaks() -> Result<Vec<Row>> {
     ])
 }
 
-/// (c) Instructions for the same, and for set C.
-fn count_instructions(bench: &Bench) -> Result<Vec<Row>> {
+/// (c) Instructions for the same, and for set C: of contexts alone, or of reorder buffers.
+fn count_instructions(bench: &Bench, prefix: &str, cases: &[(String, usize)]) -> Result<Vec<Row>> {
     let mut counts = Vec::new();
     for layout in [COHORTS, LARGE, SMALL] {
-        bench.step(format!("instructions: {layout}"));
-        match instructions::count(&format!("{NAME}:{layout}"), None) {
+        bench.step(format!("instructions: {prefix}{layout}"));
+        match instructions::count(&format!("{NAME}:{prefix}{layout}"), None) {
             Ok(found) => counts.push((layout, found)),
             Err(why) => return Ok(vec![Row::skipped(NAME, "instructions", format!("{why:#}"))]),
         }
     }
-    let set = SETS[2].shortened(COUNTED_ROUNDS);
-    let shapes = counted_shapes();
-    let mut cases: Vec<_> = shapes.iter().map(|shape| (shape.name(), shape.rows())).collect();
-    cases.push((format!("set C, {COUNTED_ROUNDS} rounds"), set.placed()));
     let mut rows = Vec::new();
     let Some(((_, ours), peers)) = counts.split_first() else { return Ok(rows) };
     for (index, (case, count)) in cases.iter().enumerate() {

@@ -129,16 +129,17 @@ impl Cohorts {
         size: usize,
     ) -> Result<NonNull<u8>, MemoryError> {
         let bytes = chunk_bytes(size.min(PAGE));
-        if cohort.epoch == self.epoch.get() {
-            if let Some(chunk) = cohort.lane.carve(bytes) {
-                return Ok(self.handed_out(chunk, bytes));
+        if cohort.epoch == 0 {
+            if cohort.had_bytes + bytes <= OWN_LEAVES
+                && let Some(chunk) = self.carve_shared(bytes)
+            {
+                cohort.had_bytes += bytes;
+                return Ok(hand_out(chunk, bytes));
             }
-        } else if cohort.had_bytes + bytes <= OWN_LEAVES
-            && let Some(chunk) = self.carve_shared(bytes)
+        } else if cohort.epoch == self.epoch.get()
+            && let Some(chunk) = cohort.lane.carve(bytes)
         {
-            // It is of no other context: it would have had more.
-            cohort.had_bytes += bytes;
-            return Ok(hand_out(chunk, bytes));
+            return Ok(self.handed_out(chunk, bytes));
         }
         // By value, so that a cohort that is not asked for much need never be in memory.
         let Cohort { epoch, had_bytes, lane } = *cohort;
@@ -211,8 +212,7 @@ impl Cohorts {
     }
 
     /// A chunk of the shared lane, after it got another leaf.
-    #[cold]
-    #[inline(never)]
+    #[inline]
     fn allocate_in_next(&self, bytes: usize) -> Result<NonNull<u8>, MemoryError> {
         let tally = self.account().tally();
         let remaining = tally.remaining.get();
@@ -224,6 +224,12 @@ impl Cohorts {
         self.shared.set(next);
         let chunk = self.carve_shared(bytes);
         Ok(hand_out(chunk.ok_or(MemoryError::OutOfMemory { requested: bytes })?, bytes))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate_slowly(&self, bytes: usize) -> Result<NonNull<u8>, MemoryError> {
+        self.allocate_in_next(bytes)
     }
 
     #[cold]
@@ -276,7 +282,7 @@ unsafe impl Engine for Cohorts {
         let bytes = chunk_bytes(size);
         match self.carve_shared(bytes) {
             Some(chunk) => Ok(hand_out(chunk, bytes)),
-            None => self.allocate_in_next(bytes),
+            None => self.allocate_slowly(bytes),
         }
     }
 

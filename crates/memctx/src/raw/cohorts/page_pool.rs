@@ -151,6 +151,7 @@ impl PagePool {
 
     /// A lane with room for `bytes`, which are not more than a leaf or page has, in place of one that has
     /// less: on a leaf, or on a page that is not divided.
+    #[inline]
     pub(super) fn next_lane(
         &self,
         lane: Lane,
@@ -264,6 +265,7 @@ impl PagePool {
     }
 
     /// A page that is in no list, with no leaf free.
+    #[inline(never)]
     fn take_page(&self) -> Result<BlockRef<PageHeader>, MemoryError> {
         if self.free_pages.first().is_none() {
             self.add_span()?;
