@@ -49,13 +49,45 @@ impl<'a> PageMut<'a> {
         }
         bytes.fill(0);
         let mut page = Self { bytes, block_size };
-        let special = block_size.bytes_u16() - to_u16(maxalign(special_len));
-        let header = page.header_mut();
+        page.set_empty(special_len);
+        Ok(page)
+    }
+
+    /// Makes an empty page of a new one: the same as [`init`](Self::init), for a page that is zeros as
+    /// [`Page::verify`] has it, and so for the price of a header.
+    ///
+    /// # Errors
+    /// Those of `init`; [`PageError::Bounds`] if the page is not new.
+    pub fn init_new(
+        bytes: &'a mut [u8],
+        block_size: BlockSize,
+        special_len: usize,
+    ) -> Result<Self, PageError> {
+        let page = Page::new(bytes, block_size)?;
+        if !page.is_new() {
+            let header = page.header();
+            let (lower, upper, special) = (header.lower(), header.upper(), header.special());
+            let page_bytes = block_size.bytes_u16();
+            return Err(PageError::Bounds { lower, upper, special, page_bytes });
+        }
+        let limit = block_size.bytes() - PageHeader::LEN;
+        if special_len > limit {
+            return Err(PageError::SpecialLength { len: special_len, limit });
+        }
+        let mut page = Self { bytes, block_size };
+        page.set_empty(special_len);
+        Ok(page)
+    }
+
+    /// Writes the header of an empty page over zeros.
+    fn set_empty(&mut self, special_len: usize) {
+        let special = self.block_size.bytes_u16() - to_u16(maxalign(special_len));
+        let size_version = PageHeader::size_version_of(self.block_size);
+        let header = self.header_mut();
         header.lower.set(to_u16(PageHeader::LEN));
         header.upper.set(special);
         header.special.set(special);
-        header.size_version.set(PageHeader::size_version_of(block_size));
-        Ok(page)
+        header.size_version.set(size_version);
     }
 
     /// Opens a page that is sound.
@@ -69,6 +101,25 @@ impl<'a> PageMut<'a> {
         if page.is_new() {
             return Err(PageError::Uninitialised);
         }
+        Ok(Self { bytes, block_size })
+    }
+
+    /// Opens a page that was open before, and that nobody has changed since but through a `PageMut`: of
+    /// what [`open`](Self::open) asks, only what the header says is asked again.
+    ///
+    /// # Errors
+    /// [`PageError::Uninitialised`], [`PageError::Length`], [`PageError::Bounds`],
+    /// [`PageError::SpecialMisaligned`].
+    ///
+    /// # Panics
+    /// Not here, but any other method may if the page is not sound.
+    #[inline]
+    pub fn reopen(bytes: &'a mut [u8], block_size: BlockSize) -> Result<Self, PageError> {
+        let page = Page::new(bytes, block_size)?;
+        if page.is_new() {
+            return Err(PageError::Uninitialised);
+        }
+        page.verify_bounds()?;
         Ok(Self { bytes, block_size })
     }
 

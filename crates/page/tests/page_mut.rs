@@ -101,6 +101,41 @@ fn only_a_sound_page_is_opened() {
 }
 
 #[test]
+fn an_empty_page_over_zeros_is_the_same_and_nothing_else_is_made_one() {
+    for special_len in [0, 16, 8000] {
+        let (mut one, mut other) = (vec![0; SIZE.bytes()], vec![0xaa; SIZE.bytes()]);
+        PageMut::init_new(&mut one, SIZE, special_len).unwrap();
+        PageMut::init(&mut other, SIZE, special_len).unwrap();
+        assert_eq!(one, other);
+        let again = PageMut::init_new(&mut one, SIZE, special_len);
+        assert!(matches!(again, Err(PageError::Bounds { .. })), "{again:?}");
+        assert_eq!(one, other);
+    }
+    let mut new = vec![0; SIZE.bytes()];
+    let refused = PageMut::init_new(&mut new, SIZE, 8169).map(|_| ());
+    assert_eq!(refused, Err(PageError::SpecialLength { len: 8169, limit: 8168 }));
+    let refused = PageMut::init_new(&mut new[1..], SIZE, 0).map(|_| ());
+    assert_eq!(refused, Err(PageError::Length { expected: 8192, found: 8191 }));
+    assert!(new.iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn a_page_that_was_open_is_opened_again_by_its_header() {
+    let mut bytes = heap_with(&[100, 200]);
+    let mut page = PageMut::reopen(&mut bytes, SIZE).unwrap();
+    assert_eq!(page.add_tuple(&tuple(40, 3)), Ok(item(3)));
+    Page::new(&bytes, SIZE).unwrap().check().unwrap();
+    let refused = PageMut::reopen(&mut bytes[1..], SIZE).map(|_| ());
+    assert_eq!(refused, Err(PageError::Length { expected: 8192, found: 8191 }));
+    for (at, byte) in [(12, 0xff), (14, 0), (16, 1)] {
+        let mut broken = bytes.clone();
+        broken[at] = byte;
+        broken[at + 1] = byte;
+        assert!(PageMut::reopen(&mut broken, SIZE).is_err(), "byte {at}");
+    }
+}
+
+#[test]
 fn items_go_down_from_the_end_in_steps_of_8_and_keep_their_true_length() {
     let bytes = heap_with(&[24, 25, 46]);
     let page = Page::parse(&bytes, SIZE).unwrap();

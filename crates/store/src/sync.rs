@@ -164,6 +164,8 @@ pub(crate) mod mutant {
         EnterTwice,
         /// A page on its way out leaves the map before it is written.
         ForgetBeforeWrite,
+        /// A new page of a heap is made one after its latch was given up and taken again.
+        InitUnlatched,
         /// A transaction is taken out of what runs before the commit log says what it came to.
         LogLate,
         /// Circles of waits are not looked for.
@@ -174,6 +176,10 @@ pub(crate) mod mutant {
         NoSecondLook,
         /// Who waits for a transaction is not seen by who ends it.
         NotCounted,
+        /// What vacuum promises of a page, it puts in the map after it gave up the page's latch.
+        PromiseUnlatched,
+        /// What is pruned is a copy of the page, made before the page is latched exclusively.
+        PruneCopy,
         /// A snapshot is registered after the lock that it was taken under is let go.
         RegisterLate,
         /// A snapshot is reused without looking whether something ended meanwhile.

@@ -1,5 +1,5 @@
 //! A frame: room for one page, and what is known about it.
-use core::sync::atomic::AtomicU8;
+use core::sync::atomic::{AtomicBool as PlainBool, AtomicU8};
 
 use crate::buffer::ForkId;
 use crate::sync::RwLock;
@@ -49,6 +49,9 @@ pub(super) struct Frame {
     pub(super) page: RwLock<Box<[u8]>>,
     /// Set under the exclusive latch, taken away under any.
     dirty: AtomicBool,
+    /// Whether somebody has found the page sound, and it was changed with care since. Changes under
+    /// the exclusive latch only.
+    sound: PlainBool,
     /// How often the sweep is to pass by. A count lost in a race does no harm.
     usage: AtomicU8,
 }
@@ -63,6 +66,7 @@ impl Frame {
             tag: AtomicU64::new(Tag::NONE.bits()),
             page: RwLock::new(Box::default()),
             dirty: AtomicBool::new(false),
+            sound: false.into(),
             usage: AtomicU8::new(0),
         }
     }
@@ -80,7 +84,20 @@ impl Frame {
 
     /// For the holder of the exclusive latch.
     pub(super) fn set_tag(&self, tag: Tag) {
+        self.set_sound(false);
         self.tag.store(tag.bits(), Ordering::Relaxed);
+    }
+
+    /// For the holder of the exclusive latch.
+    #[inline]
+    pub(super) fn is_sound(&self) -> bool {
+        self.sound.load(Ordering::Relaxed)
+    }
+
+    /// For the holder of the exclusive latch.
+    #[inline]
+    pub(super) fn set_sound(&self, sound: bool) {
+        self.sound.store(sound, Ordering::Relaxed);
     }
 
     #[inline]

@@ -1,7 +1,8 @@
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 
-use pgtoast_base::BlockNumber;
+use pgtoast_base::{BlockNumber, BlockSize};
+use pgtoast_page::{PageError, PageMut};
 
 use super::frame::Frame;
 use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
@@ -56,6 +57,21 @@ impl PageWrite<'_> {
     pub fn block(&self) -> BlockNumber {
         self.block
     }
+
+    /// The page, to be changed item by item. It is looked through the first time only.
+    #[inline]
+    pub(crate) fn open(&mut self, block_size: BlockSize) -> Result<PageMut<'_>, PageError> {
+        let Self { page, frame, .. } = self;
+        if !frame.is_dirty() {
+            frame.set_dirty(true);
+        }
+        if frame.is_sound() {
+            return PageMut::reopen(page, block_size);
+        }
+        let opened = PageMut::open(page, block_size)?;
+        frame.set_sound(true);
+        Ok(opened)
+    }
 }
 
 impl Deref for PageWrite<'_> {
@@ -73,6 +89,7 @@ impl DerefMut for PageWrite<'_> {
         if !self.frame.is_dirty() {
             self.frame.set_dirty(true);
         }
+        self.frame.set_sound(false);
         &mut self.page
     }
 }

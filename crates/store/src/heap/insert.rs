@@ -110,7 +110,7 @@ impl Relation {
         let mut bytes = self.page_for(inserter.slot, len, blocks, reserve)?;
         let block = bytes.block();
         self.before_change(&mut bytes)?;
-        let opened = PageMut::open(&mut bytes, self.block_size);
+        let opened = bytes.open(self.block_size);
         let mut page = opened.map_err(|error| {
             self.forget_target(inserter.slot);
             self.page_error(block, error)

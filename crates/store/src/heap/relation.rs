@@ -12,7 +12,7 @@ use super::prune;
 use super::target::Writers;
 use super::visibility::VisibilityMap;
 use crate::buffer::{BufferPool, ForkId, PageWrite};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, mutated};
 use crate::transaction::Transactions;
 use crate::{Fork, RelationId, RelationKind, StoreError, StoreFile};
 
@@ -169,7 +169,7 @@ impl Relation {
         page: &'a mut PageWrite<'_>,
     ) -> Result<PageMut<'a>, StoreError> {
         let block = page.block();
-        PageMut::open(page, self.block_size).map_err(|error| self.page_error(block, error))
+        page.open(self.block_size).map_err(|error| self.page_error(block, error))
     }
 
     /// A latched page, to be read.
@@ -203,7 +203,15 @@ impl Relation {
     /// Prunes a page that is about to be read, if that may give room and nobody else is at it.
     #[inline]
     pub(super) fn prune_on_access(&self, block: BlockNumber) -> Result<(), StoreError> {
+        let copy = if mutated!(PruneCopy) {
+            Some(self.pool.read(self.main, block)?.to_vec())
+        } else {
+            None
+        };
         if let Some(mut page) = self.pool.try_write(self.main, block)? {
+            if let Some(copy) = copy {
+                page.copy_from_slice(&copy);
+            }
             self.prune_latched(&mut page)?;
         }
         Ok(())

@@ -18,8 +18,8 @@ use pgtoast_page::{Page, PageMut};
 use super::relation::{Relation, free_bytes, new_page_bytes};
 use crate::StoreError;
 use crate::buffer::PageWrite;
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{Mutex, mutated};
 
 /// What the writers of a relation remember, and how they take turns at its end.
 #[derive(Debug)]
@@ -226,13 +226,18 @@ impl Relation {
         }
         drop(alone);
         reserve.blocks = first.get() + 1..own_end;
+        if mutated!(InitUnlatched) {
+            drop(page);
+            page = self.pool.write(self.main, first)?;
+            page.fill(0);
+        }
         self.init(&mut page)?;
         Ok(Added::Page(page))
     }
 
     fn init(&self, page: &mut PageWrite<'_>) -> Result<(), StoreError> {
         let block = page.block();
-        match PageMut::init(page, self.block_size, 0) {
+        match PageMut::init_new(page, self.block_size, 0) {
             Ok(_) => Ok(()),
             Err(error) => Err(self.page_error(block, error)),
         }

@@ -14,7 +14,7 @@ mod page;
 mod truncate;
 
 use pgtoast_base::{BlockNumber, ItemPointer, Xid};
-use pgtoast_page::{LineState, Page, PageFlags, PageMut, VisibilityBits};
+use pgtoast_page::{LineState, Page, PageFlags, VisibilityBits};
 
 pub use self::options::{IndexCleanup, IndexVacuum, VacuumOptions, VacuumReport};
 use self::page::{Contents, Cutoffs};
@@ -22,6 +22,7 @@ use super::prune;
 use super::relation::{Outcomes, Relation, new_page_bytes};
 use crate::StoreError;
 use crate::buffer::PageWrite;
+use crate::sync::mutated;
 
 impl Relation {
     /// Vacuums the heap. `index` is the one whose entries lead to it, if there is one.
@@ -167,7 +168,7 @@ impl Vacuum<'_> {
             self.count(block, before, bits);
             return Ok(());
         }
-        let mut page = PageMut::open(&mut bytes, relation.block_size).map_err(error)?;
+        let mut page = bytes.open(relation.block_size).map_err(error)?;
         let pruned = prune::prune(&mut page, self.cutoffs.horizon, &status).map_err(error)?;
         self.report.tuples_removed += u64::from(pruned.removed);
         let frozen = page::freeze(&mut page, self.cutoffs.freeze, &status).map_err(error)?;
@@ -185,6 +186,10 @@ impl Vacuum<'_> {
         }
         let free = usize::from(page.page().heap_free_bytes());
         let promise = if left == 0 { contents.bits } else { VisibilityBits::empty() };
+        if mutated!(PromiseUnlatched) {
+            drop(bytes);
+            bytes = relation.pool.write(relation.main, block)?;
+        }
         self.promise(&mut bytes, promise)?;
         drop(bytes);
         if left == 0 || self.options.index_cleanup == IndexCleanup::Never {
@@ -267,7 +272,7 @@ impl Vacuum<'_> {
         let relation = self.relation;
         let error = |error| relation.page_error(block, error);
         let mut bytes = relation.pool.write(relation.main, block)?;
-        let mut page = PageMut::open(&mut bytes, relation.block_size).map_err(error)?;
+        let mut page = bytes.open(relation.block_size).map_err(error)?;
         let freed = page::free_dead(&mut page).map_err(error)?;
         self.report.dead_items_removed += u64::from(freed);
         let status = Outcomes(&relation.transactions);
