@@ -103,10 +103,11 @@ struct Shared {
 
 impl Transactions {
     /// Nothing runs, and the next id that is given out is the low half of `next_full_xid`; the high
-    /// half counts how many times the counter has wrapped. 0, 1 and 2 are passed over.
+    /// half counts how many times the counter has wrapped. 0, 1 and 2 are passed over. The oldest id
+    /// that a tuple may hold is the first of the log, if it came from files, and else that next one.
     #[must_use]
     pub fn new(next_full_xid: u64, log: CommitLog) -> Arc<Self> {
-        let running = Running::new(next_full_xid);
+        let running = Running::new(next_full_xid, log.oldest());
         let shared = Shared {
             log,
             completions: CachePadded::new(AtomicU64::new(0)),
@@ -191,7 +192,7 @@ impl Transactions {
     }
 
     /// Says that no tuple holds an id older than `xid` that is not frozen. That is for who knows all
-    /// relations to say: when a store is opened, and after a vacuum. Until then it is the first id.
+    /// relations to say, after a vacuum.
     #[doc(alias = "SetTransactionIdLimit")]
     pub fn set_oldest_unfrozen(&self, xid: Xid) {
         self.shared.running.lock().set_oldest_unfrozen(xid);

@@ -102,6 +102,22 @@ fn only_what_changed_is_written_and_what_nobody_needs_is_removed() {
 }
 
 #[test]
+fn what_was_needed_is_still_needed_when_the_store_was_opened_again() {
+    let disk = MemoryDisk::new();
+    let first = (1 << 20) - 2;
+    let before = transactions(first);
+    let ended = run(&before, 4);
+    before.save_log(&disk).unwrap();
+    let next = before.next_full_xid();
+    let after = Transactions::new(next, CommitLog::load(&disk, first..next).unwrap());
+    assert_eq!(after.oldest_unfrozen(), first);
+    run(&after, 1);
+    after.save_log(&disk).unwrap();
+    let log = CommitLog::load(&disk, first..after.next_full_xid()).unwrap();
+    assert!(ended.iter().all(|&(xid, status)| log.status(xid) == status));
+}
+
+#[test]
 fn a_write_that_failed_is_made_up_for_by_the_next() {
     let disk = MemoryDisk::new();
     let transactions = transactions(3);

@@ -51,6 +51,28 @@ fn a_waiter_goes_on_when_the_other_commits_or_aborts() {
 }
 
 #[test]
+fn a_waiter_goes_on_when_the_other_panics() {
+    let transactions = transactions(3);
+    let (mut other, xid) = writer(&transactions);
+    other.lock_relation(relation(1), LockMode::Exclusive).unwrap();
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let mut t = transactions.begin(Isolation::ReadCommitted);
+            t.wait_for(xid)?;
+            t.lock_relation(relation(1), LockMode::Exclusive)
+        });
+        until_waiting(&transactions, 1);
+        let panics = scope.spawn(move || {
+            let _other = other;
+            panic!("in the middle of a transaction");
+        });
+        assert!(panics.join().is_err());
+        assert_eq!(waiter.join().unwrap(), Ok(()));
+    });
+    assert_eq!(transactions.status(xid), XidStatus::Aborted);
+}
+
+#[test]
 fn nobody_waits_for_what_is_over_or_never_was() {
     let transactions = transactions(3);
     let (other, xid) = writer(&transactions);

@@ -28,6 +28,8 @@ mod files;
 #[doc(alias = "pg_xact")]
 pub struct CommitLog {
     segments: Box<[OnceLock<Segment>]>,
+    /// The oldest that it knows of, 64 bits wide, if it came from files.
+    oldest: Option<u64>,
 }
 
 struct Segment {
@@ -81,7 +83,12 @@ impl CommitLog {
     /// A log that knows of no transaction.
     #[must_use]
     pub fn new() -> Self {
-        Self { segments: (0..SEGMENTS).map(|_| OnceLock::new()).collect() }
+        Self { segments: (0..SEGMENTS).map(|_| OnceLock::new()).collect(), oldest: None }
+    }
+
+    /// The oldest transaction that it knows of, if it came from files.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        self.oldest
     }
 
     /// What became of `xid`: two loads.

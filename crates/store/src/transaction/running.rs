@@ -31,10 +31,11 @@ struct Entry {
 }
 
 impl Running {
-    /// Nothing runs, all older than `next` are over.
-    pub(super) fn new(next: u64) -> Self {
+    /// Nothing runs, all older than `next` are over, and all older than `oldest` frozen.
+    pub(super) fn new(next: u64, oldest: Option<u64>) -> Self {
         let next = full_xid::at_least(next);
-        Self { next, latest_over: next - 1, oldest_unfrozen: next, entries: Vec::new() }
+        let oldest_unfrozen = oldest.unwrap_or(next).min(next);
+        Self { next, latest_over: next - 1, oldest_unfrozen, entries: Vec::new() }
     }
 
     pub(super) fn next(&self) -> u64 {
@@ -114,7 +115,7 @@ mod tests {
 
     #[test]
     fn ids_are_refused_three_million_before_the_circle_closes() {
-        let mut running = Running::new((1 << 33) + 1000);
+        let mut running = Running::new((1 << 33) + 1000, None);
         // As far as it goes in one step: 2^31 - 1 from the oldest, less the margin.
         running.next = (1 << 33) + 1000 + 2_147_483_647 - 3_000_000 - 1;
         assert_eq!(running.left(), 1);
@@ -128,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_slot_ends_its_own_from_one_on() {
-        let mut running = Running::new(100);
+        let mut running = Running::new(100, None);
         let slots = [1, 2, 1, 1, 2];
         for slot in slots {
             running.start(slot).unwrap();

@@ -35,6 +35,7 @@ impl CommitLog {
             }
         }
         log.abort_all(first..ids.end);
+        log.oldest = Some(first);
         Ok(log)
     }
 
