@@ -109,6 +109,7 @@ impl Store {
         table.inner.expect_there()?;
         let heap = table.inner.heap.vacuum(None, options)?;
         let toast = table.inner.toast().map(|toast| toast.vacuum(options)).transpose()?;
+        self.inner.note_frozen();
         Ok(TableVacuum { heap, toast })
     }
 
@@ -216,6 +217,18 @@ impl StoreInner {
                 }
                 Err(error)
             }
+        }
+    }
+
+    /// Lets ids be given out that all tables are ready for.
+    fn note_frozen(&self) {
+        let tables = self.tables.read();
+        let oldest = |table: &Table| {
+            let toast = table.inner.toast().map(|toast| toast.heap.oldest_unfrozen());
+            toast.into_iter().fold(table.inner.heap.oldest_unfrozen(), u64::min)
+        };
+        if let Some(oldest) = tables.values().map(oldest).min() {
+            self.shared.transactions.set_oldest_unfrozen(oldest);
         }
     }
 

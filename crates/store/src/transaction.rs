@@ -185,20 +185,25 @@ impl Transactions {
         self.shared.log.save(disk, ids)
     }
 
+    /// The 64 bits of an id of which some tuple has 32.
+    pub(crate) fn full(&self, xid: Xid) -> u64 {
+        full_xid::near(self.next_full_xid(), xid)
+    }
+
     /// Whether all that began before that id was given out are over, for every snapshot.
     #[must_use]
     pub fn is_past(&self, full: u64) -> bool {
         full < self.shared.horizon.load(Ordering::Acquire) || full < self.shared.horizon()
     }
 
-    /// Says that no tuple holds an id older than `xid` that is not frozen. That is for who knows all
+    /// Says that no tuple holds an id older than that one, 64 bits wide, that is not frozen. That is for who knows all
     /// relations to say, after a vacuum.
     #[doc(alias = "SetTransactionIdLimit")]
-    pub fn set_oldest_unfrozen(&self, xid: Xid) {
-        self.shared.running.lock().set_oldest_unfrozen(xid);
+    pub fn set_oldest_unfrozen(&self, full: u64) {
+        self.shared.running.lock().set_oldest_unfrozen(full);
     }
 
-    /// What was last said by [`set_oldest_unfrozen`](Self::set_oldest_unfrozen), 64 bits wide.
+    /// The oldest id that a tuple may hold and that is not frozen, 64 bits wide.
     #[must_use]
     pub fn oldest_unfrozen(&self) -> u64 {
         self.shared.running.lock().oldest_unfrozen()

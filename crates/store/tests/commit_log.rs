@@ -94,7 +94,7 @@ fn only_what_changed_is_written_and_what_nobody_needs_is_removed() {
     run(&transactions, 1);
     transactions.save_log(&disk).unwrap();
     assert_eq!(disk.calls(Call::Write), written + 1);
-    transactions.set_oldest_unfrozen(Xid::new((1 << 20) + 1));
+    transactions.set_oldest_unfrozen((1 << 20) + 1);
     transactions.save_log(&disk).unwrap();
     assert_eq!(disk.list(Path::new("pg_xact")).unwrap(), [Path::new("0001")]);
     let ids = transactions.oldest_unfrozen()..transactions.next_full_xid();

@@ -248,19 +248,20 @@ fn no_id_is_given_out_in_the_last_three_million_before_the_circle_closes() {
     let transactions = transactions(ROUND + 1000);
     assert_eq!(transactions.xids_left(), limit);
     // As it would be if a table had not been vacuumed for a long time.
-    transactions.set_oldest_unfrozen(Xid::new(1000_u32.wrapping_sub(2_144_483_645)));
+    let oldest = ROUND + 1000 - 2_144_483_645;
+    transactions.set_oldest_unfrozen(oldest);
     let mut open = transactions.begin(ReadCommitted);
     for left in [2, 1] {
         assert_eq!(transactions.xids_left(), left);
         transactions.begin(ReadCommitted).xid().unwrap();
     }
-    let oldest = Xid::new(1000_u32.wrapping_sub(2_144_483_645));
+    let oldest = Xid::new(u32::try_from(oldest).unwrap());
     let refused = Err(StoreError::XidWraparound { oldest });
     assert_eq!(transactions.begin(ReadCommitted).xid(), refused);
     // It can go on reading, and write once a vacuum has frozen.
     assert_eq!(open.xid(), refused);
     assert!(open.begin_statement().is_ok());
-    transactions.set_oldest_unfrozen(Xid::new(900));
+    transactions.set_oldest_unfrozen(ROUND + 900);
     assert_eq!(open.xid(), Ok(Xid::new(1002)));
 }
 

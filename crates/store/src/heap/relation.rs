@@ -12,6 +12,7 @@ use super::prune;
 use super::target::Writers;
 use super::visibility::VisibilityMap;
 use crate::buffer::{BufferPool, ForkId, PageWrite};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, mutated};
 use crate::transaction::Transactions;
 use crate::{Fork, RelationId, RelationKind, StoreError, StoreFile};
@@ -31,6 +32,9 @@ pub struct Relation {
     pub(super) free: FreeSpace,
     pub(super) visibility: VisibilityMap,
     pub(super) writers: Writers,
+    /// No tuple holds an older id that is not frozen; 64 bits wide.
+    #[doc(alias = "relfrozenxid")]
+    pub(super) oldest_unfrozen: AtomicU64,
     /// Held by the one vacuum that is at work.
     pub(super) vacuuming: Mutex<()>,
 }
@@ -77,6 +81,13 @@ impl Relation {
         let free = FreeSpace::load(&pool, free_fork, block_size, pool.block_count(main))?;
         let visibility = VisibilityMap::new(visibility_fork, block_size);
         let (writers, vacuuming) = (Writers::new(), Mutex::new(()));
+        // Who writes to a new one runs still, or will. Of one that was there it is only known what
+        // is so of all.
+        let oldest = if create {
+            transactions.full(transactions.horizon())
+        } else {
+            transactions.oldest_unfrozen()
+        };
         Ok(Self {
             id,
             kind,
@@ -87,8 +98,14 @@ impl Relation {
             free,
             visibility,
             writers,
+            oldest_unfrozen: AtomicU64::new(oldest),
             vacuuming,
         })
+    }
+
+    /// No tuple of it holds an older id that is not frozen; 64 bits wide.
+    pub(crate) fn oldest_unfrozen(&self) -> u64 {
+        self.oldest_unfrozen.load(Ordering::Acquire)
     }
 
     /// Which relation it is.

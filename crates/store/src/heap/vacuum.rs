@@ -22,6 +22,7 @@ use super::prune;
 use super::relation::{Outcomes, Relation, new_page_bytes};
 use crate::StoreError;
 use crate::buffer::PageWrite;
+use crate::sync::atomic::Ordering;
 use crate::sync::mutated;
 
 impl Relation {
@@ -56,6 +57,9 @@ impl Relation {
         let Vacuum { used, oldest, left_out, mut report, .. } = vacuum;
         report.pages_truncated = self.cut_off(blocks, used, options)?;
         report.oldest_unfrozen = (!left_out).then_some(oldest);
+        if let Some(oldest) = report.oldest_unfrozen {
+            self.oldest_unfrozen.store(self.transactions.full(oldest), Ordering::Release);
+        }
         Ok(report)
     }
 

@@ -84,9 +84,16 @@ impl StoreInner {
         pool.flush()?;
         transactions.save_log(&*self.disk)?;
         let (next_xid, next_value_id) = (transactions.next_full_xid(), ids.next());
+        let oldest_xid = transactions.oldest_unfrozen();
         let low = u32::try_from(next_value_id & u64::from(u32::MAX)).unwrap_or_default();
-        let changed =
-            ControlFile { state, next_xid, next_oid: low, next_oid8: next_value_id, ..*control };
+        let changed = ControlFile {
+            state,
+            next_xid,
+            oldest_xid,
+            next_oid: low,
+            next_oid8: next_value_id,
+            ..*control
+        };
         changed.replace(&*self.disk)?;
         *control = changed;
         Ok(())
