@@ -29,6 +29,8 @@ pub enum StoreError {
     ChunkEntry { value_id: Oid8, chunk: i32, tid: ItemPointer },
     /// There is a chunk of that value and number, at `tid`, when one is to be inserted.
     ChunkTaken { value_id: Oid8, chunk: i32, tid: ItemPointer },
+    /// The index does not lead to chunk `chunk` of that value, which is at `tid`.
+    ChunkUnindexed { value_id: Oid8, chunk: i32, tid: ItemPointer },
     /// A row or a table has `found` columns; `expected` are what the table has, or the most there
     /// can be.
     ColumnCount { expected: usize, found: usize },
@@ -158,6 +160,9 @@ impl fmt::Display for StoreError {
             }
             Self::ChunkTaken { value_id, chunk, tid } => {
                 write!(f, "toast value {value_id}: there is a chunk {chunk} at {tid} already")
+            }
+            Self::ChunkUnindexed { value_id, chunk, tid } => {
+                write!(f, "toast value {value_id}: the index does not know chunk {chunk} at {tid}")
             }
             Self::ColumnCount { expected, found } => {
                 write!(f, "{found} columns, expected {expected}")

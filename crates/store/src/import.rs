@@ -9,7 +9,6 @@
 //! What is compressed stays so. Versions that are dead, or of transactions that did not end, are left where
 //! they are: they may point to chunks that are long gone, and that is no damage.
 mod chunks;
-mod finding;
 mod source_file;
 
 use core::ops::ControlFlow;
@@ -24,8 +23,8 @@ use pgtoast_toast::{ChunkSize, Detoaster};
 use pgtoast_varlena::Varlena;
 
 use self::chunks::SourceChunks;
-pub use self::finding::Finding;
 use self::source_file::SourceFile;
+use crate::finding::{Finding, told, value_id};
 use crate::row_encoder::{Values, number};
 use crate::table::TableInner;
 use crate::transaction::Isolation;
@@ -276,16 +275,11 @@ impl<'a> Reading<'a> {
             let page = match heap.read(block, &mut bytes) {
                 Ok(page) => page,
                 Err(error) => {
-                    told(tell, Finding { file, block, error, ..Finding::default() })?;
+                    told(tell, Finding::of_block(file, block, error))?;
                     continue;
                 }
             };
             for (tid, tuple) in live_tuples(page, block, *transactions) {
-                let finding = |column, error| Finding {
-                    tid: Some(tid),
-                    column,
-                    ..Finding { file, block, error, ..Finding::default() }
-                };
                 let read = tuple.and_then(|tuple| {
                     values(tuple, descriptor).map_err(|error| StoreError::Tuple {
                         file,
@@ -296,7 +290,7 @@ impl<'a> Reading<'a> {
                 let values = match read {
                     Ok(values) => values,
                     Err(error) => {
-                        told(tell, finding(None, error))?;
+                        told(tell, Finding::of_tuple(file, tid, error))?;
                         continue;
                     }
                 };
@@ -308,23 +302,14 @@ impl<'a> Reading<'a> {
                             StoreError::Toast(error) => StoreError::Row { tid, column, error },
                             other => other,
                         };
-                        let value_id = values[index].bytes().and_then(finding::value_id);
-                        told(tell, Finding { value_id, ..finding(Some(column), error) })?;
+                        let value_id = values[index].bytes().and_then(value_id);
+                        told(tell, Finding::of_value(file, tid, column, value_id, error))?;
                     }
                 }
             }
         }
         Ok(())
     }
-}
-
-/// Tells of something that is wrong; the error, if that is to be the end.
-fn told(
-    tell: &mut dyn FnMut(Finding) -> ControlFlow<()>,
-    finding: Finding,
-) -> Result<(), StoreError> {
-    let error = finding.error;
-    if tell(finding).is_break() { Err(error) } else { Ok(()) }
 }
 
 /// The tuples of a page that a new session would see.

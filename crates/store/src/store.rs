@@ -113,6 +113,28 @@ impl Store {
         Ok(TableVacuum { heap, toast })
     }
 
+    /// As [`vacuum`](Self::vacuum), but of the chunks alone: rows that are deleted stay, and may then point to
+    /// values that are gone. `None` for a table without values out of line.
+    ///
+    /// # Errors
+    /// As [`vacuum`](Self::vacuum).
+    #[doc(alias = "PROCESS_MAIN")]
+    pub fn vacuum_toast(
+        &self,
+        table: &Table,
+        options: &VacuumOptions,
+    ) -> Result<Option<VacuumReport>, StoreError> {
+        table.inner.expect_there()?;
+        table.inner.toast().map(|toast| toast.vacuum(options)).transpose()
+    }
+
+    /// Has the counter of value ids go on at `next`. Nothing is lost by turning it back: an id of 32 bits that is
+    /// taken is passed over. Wide ids are not looked for, so that theirs must never come back to where it was.
+    #[doc(alias = "pg_resetwal -o")]
+    pub fn turn_value_ids(&self, next: u64) {
+        self.inner.shared.ids.turn(next);
+    }
+
     /// Makes all that was committed until now durable.
     ///
     /// A store that ends without being closed is not opened again, for all that: until there is a log, what

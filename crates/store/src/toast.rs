@@ -123,9 +123,18 @@ impl ToastStore {
         self.index.pages().block_count()
     }
 
+    /// The main file of the chunks, for errors.
+    pub(crate) fn file(&self) -> StoreFile {
+        StoreFile::Relation { relation: self.heap.id(), fork: Fork::Main }
+    }
+
+    /// The index's.
+    pub(crate) fn index_file(&self) -> StoreFile {
+        StoreFile::Relation { relation: self.index_id, fork: Fork::Main }
+    }
+
     pub(crate) fn tuple_error(&self, tid: ItemPointer, error: TupleError) -> StoreError {
-        let file = StoreFile::Relation { relation: self.heap.id(), fork: Fork::Main };
-        StoreError::Tuple { file, tid, error }
+        StoreError::Tuple { file: self.file(), tid, error }
     }
 
     pub(crate) fn index_error(&self, error: IndexError<StoreError>) -> StoreError {

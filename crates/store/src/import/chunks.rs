@@ -5,8 +5,9 @@ use pgtoast_base::{BlockNumber, ItemPointer, OffsetNumber, Oid8};
 use pgtoast_page::{HeapTuple, Item, TransactionStatus};
 use pgtoast_toast::{Chunk, ChunkOrder, ChunkSize, ChunkSource, ReadError, ValueIdWidth, ValueKey};
 
+use super::is_live;
 use super::source_file::SourceFile;
-use super::{Finding, is_live, told};
+use crate::finding::{Finding, told};
 use crate::{RelationKind, StoreError, StoreFile};
 
 /// The chunks of a TOAST relation, found by one pass over it.
@@ -45,11 +46,10 @@ impl<'a> SourceChunks<'a> {
         let Some(source) = &self.file else { return Ok(()) };
         let file = StoreFile::Import { kind: RelationKind::Toast };
         for block in source.blocks() {
-            let here = |error| Finding { file, block, error, ..Finding::default() };
             let page = match source.read(block, &mut self.page) {
                 Ok(page) => page,
                 Err(error) => {
-                    told(tell, here(error))?;
+                    told(tell, Finding::of_block(file, block, error))?;
                     continue;
                 }
             };
@@ -60,7 +60,7 @@ impl<'a> SourceChunks<'a> {
                     Ok(_) => continue,
                     Err(error) => {
                         let error = StoreError::Page { file, block, error };
-                        told(tell, Finding { tid: Some(tid), ..here(error) })?;
+                        told(tell, Finding::of_tuple(file, tid, error))?;
                         continue;
                     }
                 };
@@ -74,7 +74,7 @@ impl<'a> SourceChunks<'a> {
                     Ok(None) => {}
                     Err(error) => {
                         let error = StoreError::Toast(error);
-                        told(tell, Finding { tid: Some(tid), ..here(error) })?;
+                        told(tell, Finding::of_tuple(file, tid, error))?;
                     }
                 }
             }

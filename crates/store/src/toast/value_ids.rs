@@ -91,6 +91,10 @@ impl ValueIds {
         self.next.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn turn(&self, next: u64) {
+        self.next.store(next, Ordering::Relaxed);
+    }
+
     pub(crate) fn statistics(&self) -> ValueIdStatistics {
         ValueIdStatistics {
             given: self.given.load(Ordering::Relaxed),
