@@ -252,7 +252,8 @@ impl fmt::Debug for RowToaster<'_> {
 /// of one table: what was allocated for one row serves the next, whatever table it is of.
 #[derive(Default)]
 pub struct RowBuffers {
-    compressor: Box<DatumCompressor>,
+    /// Made for the first value that is to be compressed: it is large.
+    compressor: Option<Box<DatumCompressor>>,
     attributes: Vec<ToastAttribute>,
     /// Where the bytes of each attribute are, if they are not those that were given.
     places: Vec<Place>,
@@ -324,6 +325,7 @@ impl RowBuffers {
             };
             let (datum, _) = Varlena::parse(bytes, 0).ok()?;
             let start = made.len();
+            let compressor = compressor.get_or_insert_default();
             let len = compressor.compress(method, &datum, made)?;
             place.compressed = Some(Span { start, end: made.len() });
             Some(len)
