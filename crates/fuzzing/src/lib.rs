@@ -15,6 +15,7 @@ mod page_program;
 mod pglz;
 mod pglz_differential;
 mod reorder;
+mod store_pool;
 mod toast;
 mod toast_rows;
 mod toaster;
@@ -36,6 +37,7 @@ pub use pglz_differential::{
     PglzDifferential, PglzReference, PglzTwin, pglz_against, pglz_against_twin,
 };
 pub use reorder::reorder_program;
+pub use store_pool::{store_control, store_pool};
 pub use toast::toast_assembly;
 pub use toast_rows::toast_rows;
 pub use toaster::toaster_decisions;
@@ -70,6 +72,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "pglz_decompress", body: pglz_decompress },
     Target { name: "pglz_round_trip", body: pglz_round_trip },
     Target { name: "reorder_program", body: reorder_program },
+    Target { name: "store_control", body: store_control },
+    Target { name: "store_pool", body: store_pool },
     Target { name: "toast_assembly", body: toast_assembly },
     Target { name: "toast_pointer", body: toast_pointer },
     Target { name: "toast_rows", body: toast_rows },
