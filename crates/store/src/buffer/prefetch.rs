@@ -16,7 +16,7 @@ type Run<'p> = SmallVec<[(Tag, Vacant<'p>); 16]>;
 
 impl BufferPool {
     /// Brings into memory what of these blocks is not there, with few system calls. Blocks past the
-    /// end are left out.
+    /// end are left out, and so is what would take more than a quarter of the pool.
     ///
     /// It is a help, and no promise: what cannot be read, or has no room, is left to
     /// [`read`](Self::read), which says why.
@@ -38,8 +38,10 @@ impl BufferPool {
 
     fn read_ahead(&self, fork: ForkId, blocks: Range<u32>, mut ring: Option<&mut ScanRing>) {
         let open = self.forks.get(fork);
+        let room = frame_number(self.frames.len() / 4).max(1);
+        let end = blocks.end.min(blocks.start.saturating_add(room));
         // What was never written is not in the files.
-        let end = blocks.end.min(open.blocks()).min(open.written());
+        let end = end.min(open.blocks()).min(open.written());
         let mut next = blocks.start;
         while next < end {
             if self.is_cached(Tag::new(fork, next)) {

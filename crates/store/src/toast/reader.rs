@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 
 use super::ToastStore;
 use crate::StoreError;
+use crate::heap::TupleReader;
 
 /// How many entries are read from the index at a time: half a megabyte of value.
 const BATCH: usize = 256;
@@ -34,6 +35,7 @@ impl<'a> ChunkReader<'a> {
         visit: &mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, ReadError<StoreError>> {
         let mut tuples = self.toast.heap.reader();
+        read_ahead(&tuples, places);
         for tid in places {
             // What has no tuple any more was dead to every snapshot.
             let tuple = tuples.tuple(*tid).map_err(ReadError::Source)?;
@@ -45,6 +47,26 @@ impl<'a> ChunkReader<'a> {
         }
         Ok(ControlFlow::Continue(()))
     }
+}
+
+/// Has pages that are next to each other read by few system calls.
+fn read_ahead(tuples: &TupleReader<'_>, places: &[ItemPointer]) {
+    let prefetch = |run: Range<u32>| {
+        // One alone is read when it is asked for.
+        if run.len() > 1 {
+            tuples.prefetch(run);
+        }
+    };
+    let mut run = 0..0;
+    for block in places.iter().map(|tid| tid.block.get()) {
+        if block == run.end && !run.is_empty() {
+            run.end = block.saturating_add(1);
+        } else if !run.contains(&block) {
+            prefetch(run);
+            run = block..block.saturating_add(1);
+        }
+    }
+    prefetch(run);
 }
 
 /// Whether a hint says that the chunk's transaction was undone. Whoever sees the row may read its chunks,
