@@ -6,6 +6,7 @@ mod dead_versions;
 mod growth;
 mod iterators;
 mod row_versions;
+mod segments;
 mod threads;
 mod value_ids;
 mod which_rows;
