@@ -45,6 +45,6 @@ pub use store::{Store, StoreStatistics, TableVacuum};
 pub use sync::mutant::{Mutant, seed};
 pub use table::{Table, TableRelations, TableSize};
 pub use toast::{CacheStatistics, ValueIdEvent, ValueIdListener, ValueIdStatistics};
-pub use transaction::{Isolation, Savepoint};
+pub use transaction::{Isolation, Savepoint, WaitStatistics};
 pub use value::{Value, ValueReader};
 pub use verify::Verified;

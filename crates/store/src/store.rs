@@ -16,7 +16,7 @@ use crate::manifest::Manifest;
 use crate::sync::{Mutex, RwLock};
 use crate::table::{TableInner, TableRelations};
 use crate::toast::{CacheStatistics, ToastShared, ValueIdStatistics};
-use crate::transaction::{Isolation, LockMode, TransactionCore};
+use crate::transaction::{Isolation, LockMode, TransactionCore, WaitStatistics};
 use crate::{RelationId, Schema, StoreError, StoreFile, StoreOptions, Table, Transaction};
 
 /// A store: a directory that one process has open. Cheap to clone; threads share it.
@@ -161,11 +161,12 @@ impl Store {
     /// What it did since it was opened.
     #[must_use]
     pub fn statistics(&self) -> StoreStatistics {
-        let ToastShared { pool, ids, cache, .. } = &self.inner.shared;
+        let ToastShared { pool, ids, cache, transactions, .. } = &self.inner.shared;
         StoreStatistics {
             pages: pool.statistics(),
             value_ids: ids.statistics(),
             cache: cache.as_ref().map(|cache| cache.statistics()).unwrap_or_default(),
+            waits: transactions.wait_statistics(),
         }
     }
 }
@@ -196,6 +197,8 @@ pub struct StoreStatistics {
     pub value_ids: ValueIdStatistics,
     /// The cache of values.
     pub cache: CacheStatistics,
+    /// Transactions that waited for others, or were refused to.
+    pub waits: WaitStatistics,
 }
 
 /// What all handles of a store share.

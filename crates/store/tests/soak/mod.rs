@@ -85,7 +85,13 @@ pub(crate) fn run(directory: &Path, plan: Plan) -> Result<Counts, StoreError> {
     let expected = verify::Expected::of(&workers);
     drop(workers);
     let counts = shared.counts.take();
-    assert_eq!(shared.store.statistics().value_ids.wraps, 1);
+    let statistics = shared.store.statistics();
+    assert_eq!(statistics.value_ids.wraps, 1);
+    assert_eq!(
+        statistics.waits.deadlocks, counts.deadlocks,
+        "each is told to the one that it meets"
+    );
+    assert_eq!(statistics.waits.waiting, 0);
     let (store, accounts, jobs) = shared.into_parts();
     expected.check(&store, &accounts, &jobs)?;
     store.close()?;
