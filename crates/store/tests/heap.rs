@@ -110,6 +110,7 @@ fn a_chain_collapses_when_its_page_is_short_of_space() {
     let tid = bed.insert_committed(&[&[0; 2000]])[0];
     for version in 1..100u8 {
         let mut writer = bed.begin();
+        assert_eq!(bed.fetch(&writer, tid), Some(vec![version - 1; 2000]));
         assert_eq!(bed.update(&mut writer, tid, &[version; 2000]), tid, "version {version}");
         writer.commit().unwrap();
         bed.check();

@@ -305,12 +305,11 @@ fn all_that_everybody_sees_is_marked_and_any_change_takes_it_back() {
         assert_eq!(bits(0), VisibilityBits::empty());
         assert_eq!(bits(1), VisibilityBits::all());
         bed.update(&mut writer, tid(1, 1), b"short");
-        bed.insert(&mut writer, b"short");
+        let inserted = bed.insert(&mut writer, b"short");
         writer.abort();
         bed.check();
         assert_eq!(bits(1), VisibilityBits::empty());
-        let last = bed.heap.blocks() - 1;
-        assert_eq!(bits(last), VisibilityBits::empty());
+        assert_eq!(bits(inserted.block.get()), VisibilityBits::empty());
 
         let report = bed.heap.vacuum(None, &VacuumOptions::freeze()).unwrap();
         bed.check();
@@ -442,4 +441,48 @@ fn free_space_is_known_again_after_the_store_was_closed() {
     assert_eq!(tid.block.get(), 3);
     assert_eq!(heap.visibility(BlockNumber::new(4)).unwrap(), VisibilityBits::ALL_VISIBLE);
     assert_eq!(heap.visibility(BlockNumber::new(3)).unwrap(), VisibilityBits::empty());
+}
+
+#[test]
+fn maps_that_are_damaged_say_nothing_and_stop_nobody() {
+    let bed = Bed::kib_8();
+    let tids = fill(&bed, 40, 1900);
+    let mut writer = bed.begin();
+    for tid in tids.iter().filter(|tid| tid.block.get() == 3) {
+        bed.delete(&mut writer, *tid);
+    }
+    writer.commit().unwrap();
+    vacuum(&bed);
+    bed.heap.save().unwrap();
+    bed.pool.flush().unwrap();
+    for map in ["base/16384_fsm", "base/16384_vm"] {
+        let path = bed.directory.path().join(map);
+        let mut bytes = std::fs::read(&path).unwrap();
+        assert!(!bytes.is_empty(), "{map}");
+        for page in bytes.chunks_mut(8192) {
+            page[5000] ^= 1;
+        }
+        std::fs::write(path, bytes).unwrap();
+    }
+    let disk = std::sync::Arc::new(pgtoast_store::disk::FileDisk::new(bed.directory.path()));
+    let pool = pgtoast_store::buffer::BufferPool::new(disk, *bed.pool.options());
+    let pool = std::sync::Arc::new(pool);
+    let heap = pgtoast_store::heap::Relation::open(
+        pool.clone(),
+        bed.transactions.clone(),
+        heap_support::ID,
+        RelationKind::Heap,
+    )
+    .unwrap();
+    assert_eq!(heap.free_bytes(BlockNumber::new(3)), 0);
+    assert_eq!(heap.visibility(BlockNumber::new(4)).unwrap(), VisibilityBits::empty());
+    let mut writer = bed.begin();
+    let deleted = heap.delete(&mut writer, tid(4, 1));
+    assert_eq!(deleted, Ok(pgtoast_store::heap::Modified::Done(tid(4, 1))));
+    writer.commit().unwrap();
+    let report = heap.vacuum(None, &VacuumOptions::default()).unwrap();
+    assert_eq!((report.tuples_removed, report.pages_scanned), (1, 10));
+    assert!(heap.free_bytes(BlockNumber::new(3)) >= 8000);
+    heap.save().unwrap();
+    pool.flush().unwrap();
 }

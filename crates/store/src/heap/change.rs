@@ -83,7 +83,8 @@ impl Relation {
     }
 
     /// Puts another version in a row's place, as of the current command. Waits for whoever is at
-    /// work on the row. The row keeps its address if its page has room for the version.
+    /// work on the row. The row keeps its address if its page has room for the version; room is made
+    /// by whoever looks at rows, as in a server: [`fetch`](Self::fetch) the row first.
     ///
     /// # Errors
     /// [`StoreError::TupleTooLong`], and those of [`delete`](Self::delete).
@@ -102,7 +103,6 @@ impl Relation {
                 return Ok(Modified::NotVisible);
             }
             let mut bytes = self.pool.write(self.main, tid.block)?;
-            self.prune_latched(&mut bytes)?;
             let free = match self.version(&bytes, tid, transaction)? {
                 Version::Free(free) => free,
                 taken => {

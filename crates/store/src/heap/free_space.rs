@@ -48,13 +48,21 @@ impl FreeSpace {
         if !self.changed.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        let pages = ForkPages { pool, fork: self.fork, block_size: self.block_size };
-        let mut stored = FreeSpaceMap::new(geometry(self.block_size), pages);
-        let written = self.map.read().write_to(&mut stored);
+        let mut written = self.write(pool);
+        if matches!(written, Err(StoreError::Page { .. })) {
+            // All of it is written anyway: a page that cannot be read need not be.
+            written = pool.truncate(self.fork, 0).and_then(|()| self.write(pool));
+        }
         if written.is_err() {
             self.changed.store(true, Ordering::Release);
         }
         written
+    }
+
+    fn write(&self, pool: &BufferPool) -> Result<(), StoreError> {
+        let pages = ForkPages { pool, fork: self.fork, block_size: self.block_size };
+        let mut stored = FreeSpaceMap::new(geometry(self.block_size), pages);
+        self.map.read().write_to(&mut stored)
     }
 
     /// A block that should have `needed` bytes free, and that nobody else is sent to until it is
@@ -140,8 +148,13 @@ impl MapPages for ForkPages<'_> {
         let block = BlockNumber::new(page);
         if access == Access::Read {
             // The map is asked for its slots only, and they are few: a copy is cheap enough.
-            let read = self.pool.read(self.fork, block)?;
-            return Ok(read.get(PageHeader::LEN..).map(|bytes| work(&mut bytes.to_vec())));
+            let mut bytes = match self.pool.read(self.fork, block) {
+                Ok(bytes) => bytes.to_vec(),
+                // It knew of space, no more: a page of zeros knows of none.
+                Err(StoreError::Page { .. }) => vec![0; self.block_size.bytes()],
+                Err(error) => return Err(error),
+            };
+            return Ok(bytes.get_mut(PageHeader::LEN..).map(work));
         }
         let mut write = self.pool.write(self.fork, block)?;
         if Page::new(&write, self.block_size).is_ok_and(|page| page.is_new()) {

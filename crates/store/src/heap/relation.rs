@@ -56,7 +56,7 @@ impl Relation {
     /// Opens a heap that is there.
     ///
     /// # Errors
-    /// [`StoreError::Io`]; [`StoreError::Page`] for a free space map that cannot be read.
+    /// [`StoreError::Io`].
     pub fn open(
         pool: Arc<BufferPool>,
         transactions: Arc<Transactions>,
@@ -151,16 +151,22 @@ impl Relation {
     /// # Errors
     /// [`StoreError::Io`].
     pub fn save(&self) -> Result<(), StoreError> {
-        // Blocks that writers are at work on were taken out of the map.
+        self.record_targets()?;
+        self.free.save(&self.pool)
+    }
+
+    /// Has the free space map know of the blocks that writers are at work on: they were taken out
+    /// of it.
+    pub(super) fn record_targets(&self) -> Result<(), StoreError> {
         for block in self.writers.blocks() {
             if block.get() < self.blocks() {
                 let bytes = self.pool.read(self.main, block)?;
-                let free = Page::new(&bytes, self.block_size).map_or(0, |page| free_bytes(page));
+                let free = self.heap_free_bytes(&bytes);
                 drop(bytes);
                 self.free.record(block, free);
             }
         }
-        self.free.save(&self.pool)
+        Ok(())
     }
 
     /// Takes back what page and visibility map promise of a page that is about to change.

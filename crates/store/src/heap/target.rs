@@ -27,6 +27,9 @@ pub(super) struct Writers {
     writers: Box<[CachePadded<Writer>]>,
     /// Held by who moves the end of the relation.
     pub(super) extension: Mutex<()>,
+    /// Writers that have a cursor. The first one looks from the first block on, as a server does;
+    /// others begin elsewhere.
+    looking: AtomicU32,
     /// Writers that wait for the lock on extension.
     waiting: AtomicU32,
 }
@@ -36,17 +39,19 @@ pub(super) struct Writers {
 struct Writer {
     /// The block that it put its last tuple in.
     block: AtomicU32,
-    cursor: Mutex<Cursor>,
+    /// Where it looks next; `None` until it looks for the first time.
+    cursor: Mutex<Option<Cursor>>,
 }
 
 impl Writers {
     pub(super) fn new() -> Self {
-        let writer = |number| {
+        let writer = |_| {
             let block = AtomicU32::new(BlockNumber::INVALID.get());
-            CachePadded::new(Writer { block, cursor: Mutex::new(Cursor::new(number)) })
+            CachePadded::new(Writer { block, cursor: Mutex::new(None) })
         };
         let writers = (0..WRITERS).map(writer).collect();
-        Self { writers, extension: Mutex::new(()), waiting: AtomicU32::new(0) }
+        let (looking, waiting) = (AtomicU32::new(0), AtomicU32::new(0));
+        Self { writers, extension: Mutex::new(()), looking, waiting }
     }
 
     #[inline]
@@ -54,9 +59,25 @@ impl Writers {
         &self.writers[slot % self.writers.len()]
     }
 
+    /// Runs `work` with a writer's cursor.
+    fn with_cursor<R>(&self, slot: usize, work: impl FnOnce(&mut Cursor) -> R) -> R {
+        let mut cursor = self.writer(slot).cursor.lock();
+        let new = || Cursor::new(self.looking.fetch_add(1, Ordering::Relaxed));
+        work(cursor.get_or_insert_with(new))
+    }
+
     /// The blocks that writers remember.
     pub(super) fn blocks(&self) -> impl Iterator<Item = BlockNumber> {
         self.writers.iter().filter_map(|writer| writer.block())
+    }
+
+    /// Has nobody remember any block, and everybody look from the beginning on.
+    pub(super) fn forget(&self) {
+        for writer in &self.writers {
+            writer.forget();
+            *writer.cursor.lock() = None;
+        }
+        self.looking.store(0, Ordering::Relaxed);
     }
 
     /// Has nobody remember a block from `nblocks` on.
@@ -150,7 +171,7 @@ impl Relation {
         let writer = self.writers.writer(slot);
         let mut candidate = None;
         if found.is_none() {
-            let mapped = self.free.take(&mut writer.cursor.lock(), wanted);
+            let mapped = self.writers.with_cursor(slot, |cursor| self.free.take(cursor, wanted));
             let last = self.blocks().checked_sub(1).map(BlockNumber::new);
             candidate = mapped.or(last);
         }
@@ -176,7 +197,7 @@ impl Relation {
                     candidate = Some(BlockNumber::new(next));
                     continue;
                 }
-                candidate = self.free.take(&mut writer.cursor.lock(), wanted);
+                candidate = self.writers.with_cursor(slot, |cursor| self.free.take(cursor, wanted));
                 if candidate.is_some() {
                     continue;
                 }
@@ -207,8 +228,8 @@ impl Relation {
                 let alone = writers.extension.lock();
                 writers.waiting.fetch_sub(1, Ordering::Relaxed);
                 let wanted = maxalign(len);
-                let mut cursor = writers.writer(slot).cursor.lock();
-                if let Some(block) = self.free.take(&mut cursor, wanted) {
+                let taken = writers.with_cursor(slot, |cursor| self.free.take(cursor, wanted));
+                if let Some(block) = taken {
                     return Ok(Added::Other(block));
                 }
                 alone

@@ -55,6 +55,9 @@ impl Relation {
         vacuum.first_pass(blocks)?;
         vacuum.finish_dead(blocks)?;
         let Vacuum { used, oldest, left_out, mut report, .. } = vacuum;
+        // Space was made at low blocks: that is where the next ones go.
+        self.record_targets()?;
+        self.writers.forget();
         report.pages_truncated = self.cut_off(blocks, used, options)?;
         report.oldest_unfrozen = (!left_out).then_some(oldest);
         if let Some(oldest) = report.oldest_unfrozen {

@@ -1,5 +1,7 @@
 //! The fork `_vm`: which pages everybody sees whole, and which hold nothing to freeze.
 //!
+//! A page of the map that cannot be read promises nothing.
+//!
 //! **Invariant:** a bit is set only while the page's own flag says the same, and both are cleared,
 //! the map first, under the page's exclusive latch before anything on it changes.
 use pgtoast_base::{BlockNumber, BlockSize};
@@ -33,7 +35,10 @@ impl VisibilityMap {
         if address.map_block.get() >= pool.block_count(self.fork) {
             return Ok(VisibilityBits::empty());
         }
-        let bytes = pool.read(self.fork, address.map_block)?;
+        let bytes = match pool.read(self.fork, address.map_block) {
+            Err(StoreError::Page { .. }) => return Ok(VisibilityBits::empty()),
+            read => read?,
+        };
         Ok(match Page::new(&bytes, self.block_size) {
             Ok(page) => page.visibility(block),
             Err(_) => VisibilityBits::empty(),
@@ -56,7 +61,10 @@ impl VisibilityMap {
             }
             self.extend(pool, address.map_block.get() + 1)?;
         }
-        let mut bytes = pool.write(self.fork, address.map_block)?;
+        let mut bytes = match pool.write(self.fork, address.map_block) {
+            Err(StoreError::Page { .. }) => return Ok(()),
+            write => write?,
+        };
         if Page::new(&bytes, self.block_size).is_ok_and(|page| page.is_new()) {
             if bits.is_empty() {
                 return Ok(());
@@ -83,13 +91,17 @@ impl VisibilityMap {
         let map_blocks = pool.block_count(self.fork);
         if !nblocks.is_multiple_of(per_page) && kept <= map_blocks {
             let first = VisibilityAddress::of(BlockNumber::new(nblocks), self.block_size);
-            let mut bytes = pool.write(self.fork, first.map_block)?;
-            if let Some(tail) = bytes.get_mut(first.offset..) {
-                let below = (1u8 << first.shift) - 1;
-                if let Some((byte, rest)) = tail.split_first_mut() {
-                    *byte &= below;
-                    rest.fill(0);
+            let below = (1u8 << first.shift) - 1;
+            match pool.write(self.fork, first.map_block) {
+                Ok(mut bytes) => {
+                    let tail = bytes.get_mut(first.offset..).and_then(<[u8]>::split_first_mut);
+                    if let Some((byte, rest)) = tail {
+                        *byte &= below;
+                        rest.fill(0);
+                    }
                 }
+                Err(StoreError::Page { .. }) => {}
+                Err(error) => return Err(error),
             }
         }
         if kept < map_blocks {
