@@ -273,8 +273,8 @@ fn sum(client: &mut Client, table: &str) -> Result<(i64, String)> {
 /// Runs the program on both sides, and compares after each step. Says how many places were
 /// compared, and how long the heap was at its longest.
 ///
-/// Release 14 picks pages by other rules, and keeps unused line pointers at the end of a page: there
-/// the rows are compared, and not their places.
+/// Release 14 keeps unused line pointers at the end of a page, where later ones drop them: there the
+/// rows are compared, and not their places.
 fn compare(
     theirs: &mut Theirs<'_>,
     ours: &mut Ours,
