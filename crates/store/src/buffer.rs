@@ -21,6 +21,7 @@ mod counters;
 mod fork;
 mod frame;
 mod map;
+mod memory;
 mod options;
 mod page_guard;
 mod pool;

@@ -2,7 +2,7 @@
 use core::fmt;
 
 use pgtoast_base::ItemPointer;
-use pgtoast_page::{HeapTuple, TupleError};
+use pgtoast_page::{HeapTuple, Infomask, TupleError};
 use pgtoast_varlena::Varlena;
 
 use crate::schema::{Column, ColumnType};
@@ -73,9 +73,27 @@ impl<'r> Row<'r> {
     /// [`StoreError::ColumnMissing`]; [`StoreError::Tuple`] for a row that is broken.
     pub fn get(&self, index: usize) -> Result<Field<'_>, StoreError> {
         let count = self.schema().columns().len();
+        if let Some(bytes) = self.fixed_bytes(index)
+            && let Some(column) = self.schema().columns().get(index)
+        {
+            let broken = |error| self.table.tuple_error(self.tid, error);
+            return self.field(column, crate::row_encoder::number(index), bytes).map_err(broken);
+        }
         self.fields()?
             .nth(index)
             .ok_or(StoreError::ColumnMissing { column: crate::row_encoder::number(index), count })?
+    }
+
+    /// The bytes of a column that is at the same place in all rows without nulls, if this is one, and whole.
+    fn fixed_bytes(&self, index: usize) -> Option<&[u8]> {
+        let place = self.table.fixed_place(index)?;
+        let tuple = HeapTuple::new(self.tuple_bytes()).ok()?;
+        let header = tuple.header();
+        let (natts, hoff) = (usize::from(header.natts()), usize::from(header.hoff()));
+        let is_usual = !header.infomask().contains(Infomask::HAS_NULL)
+            && (index + 1..=self.schema().columns().len()).contains(&natts)
+            && hoff == header.expected_hoff();
+        if is_usual { tuple.bytes().get(hoff..)?.get(place) } else { None }
     }
 
     /// What is in each column, in order.

@@ -158,6 +158,20 @@ impl Store {
         inner.close()
     }
 
+    /// Where the counter of value ids stands: what the next value out of line gets, if its low 32 bits are not
+    /// below 16384, and nobody has it where ids have 32 bits.
+    #[must_use]
+    pub fn next_value_id(&self) -> u64 {
+        self.inner.shared.ids.next()
+    }
+
+    /// Moves that counter. No two values get the same id for all that: ids of 32 bits are looked for first,
+    /// and one of 64 bits that is taken is an error of the insert.
+    #[doc(alias = "pg_resetwal -o")]
+    pub fn set_next_value_id(&self, next: u64) {
+        self.inner.shared.ids.set_next(next);
+    }
+
     /// What it did since it was opened.
     #[must_use]
     pub fn statistics(&self) -> StoreStatistics {

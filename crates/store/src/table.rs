@@ -1,10 +1,11 @@
 //! A table: its schema, its relations.
 use core::fmt;
+use core::ops::Range;
 use std::sync::Arc;
 
 use pgtoast_base::{ItemPointer, Oid};
 use pgtoast_codec::CompressionMethod;
-use pgtoast_page::{AttributeDescriptor, TupleDescriptor, TupleError};
+use pgtoast_page::{AttributeDescriptor, AttributeLen, TupleDescriptor, TupleError};
 use pgtoast_toast::{RowToaster, Toaster};
 
 use crate::heap::Relation;
@@ -101,6 +102,8 @@ pub(crate) struct TableInner {
     name: String,
     schema: Schema,
     columns: Vec<AttributeDescriptor<'static>>,
+    /// Where the leading columns of fixed length are in a row without nulls.
+    fixed: Vec<Range<usize>>,
     methods: Vec<CompressionMethod>,
     toaster: Toaster,
     pub(crate) heap: Relation,
@@ -132,6 +135,7 @@ impl TableInner {
         Ok(Self {
             name: name.to_owned(),
             schema: schema.clone(),
+            fixed: leading_fixed(&schema.descriptors()),
             columns: schema.descriptors(),
             methods: schema.methods(),
             toaster,
@@ -162,6 +166,13 @@ impl TableInner {
         }
     }
 
+    /// Where a column is in the data of a row without nulls, if that is the same in all of them.
+    #[doc(alias = "attcacheoff")]
+    #[inline]
+    pub(crate) fn fixed_place(&self, index: usize) -> Option<Range<usize>> {
+        self.fixed.get(index).cloned()
+    }
+
     pub(crate) fn descriptor(&self) -> Result<TupleDescriptor<'_>, StoreError> {
         TupleDescriptor::new(&self.columns).map_err(|error| StoreError::Toast(error.into()))
     }
@@ -190,4 +201,20 @@ impl TableInner {
     pub(crate) fn file(&self) -> StoreFile {
         StoreFile::Relation { relation: self.heap.id(), fork: Fork::Main }
     }
+}
+
+fn leading_fixed(columns: &[AttributeDescriptor<'_>]) -> Vec<Range<usize>> {
+    let mut end = 0_usize;
+    let lens = columns.iter().map_while(|column| match column.len {
+        AttributeLen::Fixed(len) if !column.is_dropped => {
+            Some((usize::from(len), column.alignment.bytes()))
+        }
+        _ => None,
+    });
+    lens.map(|(len, align)| {
+        let start = end.next_multiple_of(align);
+        end = start + len;
+        start..end
+    })
+    .collect()
 }

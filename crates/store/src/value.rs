@@ -109,7 +109,6 @@ impl<'r> Value<'r> {
     /// # Errors
     /// As [`to_vec`](Self::to_vec); `target` is empty then.
     pub fn read_into(&self, target: &mut Vec<u8>) -> Result<(), StoreError> {
-        target.clear();
         let read = self.read(target);
         if read.is_err() {
             target.clear();
@@ -141,7 +140,7 @@ impl<'r> Value<'r> {
                     .map(|plan| plan.slice(wanted.start, wanted.len()));
                 let plan = plan.map_err(|error| self.located(error.into()))?;
                 if !plan.is_empty() {
-                    let collected = collect(toast, pointer, plan, target);
+                    let collected = collect(toast, pointer, plan);
                     target = collected.map_err(|error| self.located(error))?;
                 }
             }
@@ -192,11 +191,13 @@ impl<'r> Value<'r> {
             (datum, _) => {
                 let value = Detoaster::new(NoChunks, pgtoast_toast::ChunkSize::default());
                 let value = { value }.detoast(datum)?;
+                target.clear();
                 target.extend_from_slice(value.as_bytes());
                 return Ok(());
             }
         };
         if let Some(cached) = self.cached(pointer, toast) {
+            target.clear();
             target.extend_from_slice(&cached);
             return Ok(());
         }
@@ -204,10 +205,10 @@ impl<'r> Value<'r> {
             let value = Detoaster::new(ChunkReader::new(toast), toast.chunk_size)
                 .detoast(&self.datum)?
                 .into_vec();
+            target.clear();
             target.extend_from_slice(&value);
         } else {
-            let plan = ChunkPlan::new(pointer, toast.chunk_size)?;
-            *target = collect(toast, pointer, plan, core::mem::take(target))?;
+            *target = read_whole(toast, pointer, core::mem::take(target))?;
             // Says whether the lengths of the pointer agree.
             pgtoast_toast::Value::of_stored(pointer, target)?;
         }
@@ -291,21 +292,51 @@ impl fmt::Debug for Value<'_> {
     }
 }
 
-/// What a plan asks for, appended to a vector that is made as long as the relation justifies.
+/// A whole value, in place of what a vector holds. It is made as long as the relation justifies.
+fn read_whole(
+    toast: &ToastStore,
+    pointer: &ToastPointer,
+    mut buffer: Vec<u8>,
+) -> Result<Vec<u8>, StoreError> {
+    let plan = ChunkPlan::new(pointer, toast.chunk_size)?;
+    if !is_justified(toast, plan.len()) {
+        return collect(toast, pointer, plan);
+    }
+    if buffer.capacity() < plan.len() {
+        buffer = vec![0; plan.len()];
+    } else {
+        // What it holds is written over: only what it lacks is filled up.
+        buffer.resize(plan.len(), 0);
+    }
+    // The reader sees to it that no chunk comes twice.
+    let mut read = 0;
+    visit(ChunkReader::by_place(toast), pointer, &plan, |chunk| {
+        if let Some((at, data)) = plan.place_of(chunk)? {
+            buffer[at..at + data.len()].copy_from_slice(data);
+            read += data.len();
+        }
+        Ok(())
+    })?;
+    // Whoever reads the chunks one after the other can say which is missing.
+    if read == plan.len() { Ok(buffer) } else { collect(toast, pointer, plan) }
+}
+
+/// What a plan asks for, in a vector that is made as long as the relation justifies.
 fn collect(
     toast: &ToastStore,
     pointer: &ToastPointer,
     plan: ChunkPlan,
-    mut buffer: Vec<u8>,
 ) -> Result<Vec<u8>, StoreError> {
-    let relation_bytes =
-        u64::from(toast.heap.blocks()) * toast.pool.options().block_size.bytes() as u64;
-    let justified = usize::try_from(relation_bytes).unwrap_or(usize::MAX);
-    buffer.clear();
-    buffer.reserve(plan.len().min(justified));
-    let mut collector = Collector::with_buffer(plan, ChunkOrder::Index, buffer);
-    visit(toast, pointer, &plan, |chunk| collector.accept(chunk))?;
+    let len = if is_justified(toast, plan.len()) { plan.len() } else { 0 };
+    let mut collector = Collector::with_buffer(plan, ChunkOrder::Index, Vec::with_capacity(len));
+    visit(ChunkReader::new(toast), pointer, &plan, |chunk| collector.accept(chunk))?;
     Ok(collector.finish()?)
+}
+
+/// Whether the relation is large enough to hold so much.
+fn is_justified(toast: &ToastStore, len: usize) -> bool {
+    let page_len = toast.pool.options().block_size.bytes() as u64;
+    len as u64 <= u64::from(toast.heap.blocks()) * page_len
 }
 
 /// The bytes from `offset` on, straight to their places.
@@ -322,12 +353,13 @@ fn assemble(
         return Err(ToastError::TargetLength { found, expected }.into());
     }
     let mut assembler = Assembler::new(plan, ChunkOrder::Index);
-    visit(toast, pointer, &plan, |chunk| assembler.accept(chunk, target))?;
+    let reader = ChunkReader::new(toast);
+    visit(reader, pointer, &plan, |chunk| assembler.accept(chunk, target))?;
     Ok(assembler.finish()?)
 }
 
 fn visit(
-    toast: &ToastStore,
+    mut reader: ChunkReader<'_>,
     pointer: &ToastPointer,
     plan: &ChunkPlan,
     mut accept: impl FnMut(&pgtoast_toast::Chunk<'_>) -> Result<(), ToastError>,
@@ -336,7 +368,7 @@ fn visit(
     // Of a whole value all there are, so that none too many goes unnoticed.
     let chunks = if chunks == (0..plan.chunk_count()) { 0..u32::MAX } else { chunks };
     let mut verdict = Ok(());
-    ChunkReader::new(toast).visit(ValueKey::of(pointer)?, chunks, &mut |chunk| {
+    reader.visit(ValueKey::of(pointer)?, chunks, &mut |chunk| {
         verdict = accept(chunk);
         if verdict.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;

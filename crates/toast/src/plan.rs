@@ -127,6 +127,17 @@ impl ChunkPlan {
         }
     }
 
+    /// The wanted part of a chunk, and where in the target it belongs; `None` if nothing of it is wanted.
+    /// For who knows by an index that each chunk comes once: that is not looked at here.
+    ///
+    /// # Errors
+    /// [`ToastError::ChunkValue`], [`ChunkOutOfRange`](ToastError::ChunkOutOfRange),
+    /// [`ChunkSize`](ToastError::ChunkSize).
+    #[inline]
+    pub fn place_of<'a>(&self, chunk: &Chunk<'a>) -> Result<Option<(usize, &'a [u8])>, ToastError> {
+        Ok(self.place(chunk)?.map(|placed| (placed.at, placed.data)))
+    }
+
     #[inline]
     fn place<'a>(&self, chunk: &Chunk<'a>) -> Result<Option<Placed<'a>>, ToastError> {
         if chunk.value_id != self.value_id {

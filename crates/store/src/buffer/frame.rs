@@ -1,6 +1,7 @@
 //! A frame: room for one page, and what is known about it.
 use core::sync::atomic::{AtomicBool as PlainBool, AtomicU8};
 
+use super::memory::PageBytes;
 use crate::buffer::ForkId;
 use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -46,7 +47,7 @@ pub(super) struct Frame {
     /// Changes only under the exclusive latch; may be looked at any time, to save a latch.
     tag: AtomicU64,
     /// The latch, and the page. It has no bytes until the frame is used for the first time.
-    pub(super) page: RwLock<Box<[u8]>>,
+    pub(super) page: RwLock<PageBytes>,
     /// Set under the exclusive latch, taken away under any.
     dirty: AtomicBool,
     /// Whether somebody has found the page sound, and it was changed with care since. Changes under
@@ -64,7 +65,7 @@ impl Frame {
     pub(super) fn new() -> Self {
         Self {
             tag: AtomicU64::new(Tag::NONE.bits()),
-            page: RwLock::new(Box::default()),
+            page: RwLock::new(PageBytes::new()),
             dirty: AtomicBool::new(false),
             sound: false.into(),
             usage: AtomicU8::new(0),

@@ -5,6 +5,7 @@ use pgtoast_base::{BlockNumber, BlockSize};
 use pgtoast_page::{PageError, PageMut};
 
 use super::frame::Frame;
+use super::memory::PageBytes;
 use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 /// A page to read, under its shared latch until dropped.
@@ -12,7 +13,7 @@ use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
 /// A thread that holds one must not ask for the same page again: if another waits to write it, both
 /// would wait for ever.
 pub struct PageRead<'p> {
-    pub(super) page: RwLockReadGuard<'p, Box<[u8]>>,
+    pub(super) page: RwLockReadGuard<'p, PageBytes>,
     pub(super) block: BlockNumber,
 }
 
@@ -45,7 +46,7 @@ impl fmt::Debug for PageRead<'_> {
 /// The first mutable look at it makes it a page that has to be written. A thread that holds one must
 /// not ask for the same page again: it would wait for itself.
 pub struct PageWrite<'p> {
-    pub(super) page: RwLockWriteGuard<'p, Box<[u8]>>,
+    pub(super) page: RwLockWriteGuard<'p, PageBytes>,
     pub(super) frame: &'p Frame,
     pub(super) block: BlockNumber,
 }

@@ -9,6 +9,7 @@ use super::counters::{Class, Counters, add};
 use super::fork::{ForkTable, OpenFork};
 use super::frame::{Frame, Tag};
 use super::map::FrameMap;
+use super::memory::{PageBytes, PageMemory};
 use super::{ForkId, PageRead, PageWrite, PoolOptions, PoolStatistics};
 use crate::disk::Disk;
 use crate::file::{DIRECTORY, ForkFile};
@@ -29,6 +30,7 @@ pub struct BufferPool {
     pub(super) map: FrameMap,
     /// A name in the directory of relations came or went, and is not durable.
     pub(super) names_changed: AtomicBool,
+    memory: PageMemory,
     /// Frames without a block. A frame with no tag is here, or in the hands of one thread.
     pub(super) free: Mutex<Vec<u32>>,
     /// Where the sweep is.
@@ -42,7 +44,7 @@ pub(super) enum Place<'p> {
     /// In this frame, a moment ago.
     Cached(u32),
     /// In this frame, just read, and latched.
-    Loaded(u32, RwLockWriteGuard<'p, Box<[u8]>>),
+    Loaded(u32, RwLockWriteGuard<'p, PageBytes>),
 }
 
 impl BufferPool {
@@ -55,6 +57,7 @@ impl BufferPool {
         Self {
             disk,
             options,
+            memory: PageMemory::new(options.block_size.bytes(), count),
             frames: (0..count).map(|_| Frame::new()).collect(),
             map: FrameMap::new(count),
             names_changed: AtomicBool::new(false),
@@ -326,7 +329,7 @@ impl BufferPool {
     fn page_write<'p>(
         &'p self,
         index: u32,
-        page: RwLockWriteGuard<'p, Box<[u8]>>,
+        page: RwLockWriteGuard<'p, PageBytes>,
         tag: Tag,
     ) -> PageWrite<'p> {
         let frame = self.frame(index);
@@ -393,7 +396,7 @@ impl BufferPool {
     }
 
     /// Takes the block out of the map, and out of its frame.
-    pub(super) fn leave(&self, index: u32, tag: Tag, page: RwLockWriteGuard<'_, Box<[u8]>>) {
+    pub(super) fn leave(&self, index: u32, tag: Tag, page: RwLockWriteGuard<'_, PageBytes>) {
         self.map.remove(tag);
         let frame = self.frame(index);
         frame.set_dirty(false);
@@ -402,13 +405,13 @@ impl BufferPool {
     }
 
     /// Makes a frame without a tag free.
-    pub(super) fn give_back(&self, index: u32, page: RwLockWriteGuard<'_, Box<[u8]>>) {
+    pub(super) fn give_back(&self, index: u32, page: RwLockWriteGuard<'_, PageBytes>) {
         drop(page);
         self.free.lock().push(index);
     }
 
     /// Reads a block into a page.
-    fn load(&self, open: &OpenFork, block: u32, page: &mut Box<[u8]>) -> Result<(), StoreError> {
+    fn load(&self, open: &OpenFork, block: u32, page: &mut PageBytes) -> Result<(), StoreError> {
         if block >= open.written() {
             self.clear(page);
             return Ok(());
@@ -422,14 +425,14 @@ impl BufferPool {
     }
 
     /// Gives a page its bytes, if its frame is used for the first time.
-    pub(super) fn allocate(&self, page: &mut Box<[u8]>) {
+    pub(super) fn allocate(&self, page: &mut PageBytes) {
         if page.is_empty() {
-            *page = vec![0; self.options.block_size.bytes()].into();
+            *page = self.memory.page();
         }
     }
 
     /// Makes a page all zeros.
-    fn clear(&self, page: &mut Box<[u8]>) {
+    fn clear(&self, page: &mut PageBytes) {
         if page.is_empty() {
             self.allocate(page);
         } else {

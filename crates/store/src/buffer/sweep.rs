@@ -2,13 +2,14 @@
 use super::BufferPool;
 use super::counters::add;
 use super::frame::{Frame, Tag};
+use super::memory::PageBytes;
 use super::pool::frame_number;
 use crate::StoreError;
 use crate::sync::atomic::Ordering;
 use crate::sync::{RwLockWriteGuard, mutated, pause};
 
 /// A frame that is latched and has no tag. Its page has no bytes yet if it was never used.
-pub(super) type Vacant<'p> = (u32, RwLockWriteGuard<'p, Box<[u8]>>);
+pub(super) type Vacant<'p> = (u32, RwLockWriteGuard<'p, PageBytes>);
 
 impl BufferPool {
     /// How often the sweep starts anew when all pages are in use, with pauses that grow: about a
@@ -58,7 +59,7 @@ impl BufferPool {
     pub(super) fn evict(
         &self,
         index: u32,
-        page: &RwLockWriteGuard<'_, Box<[u8]>>,
+        page: &RwLockWriteGuard<'_, PageBytes>,
     ) -> Result<bool, StoreError> {
         let frame = self.frame(index);
         let tag = frame.tag();

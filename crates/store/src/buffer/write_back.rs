@@ -13,6 +13,7 @@ use super::BufferPool;
 use super::counters::add;
 use super::fork::OpenFork;
 use super::frame::{Frame, Tag};
+use super::memory::PageBytes;
 use super::pool::frame_number;
 use crate::file::DIRECTORY;
 use crate::sync::atomic::Ordering;
@@ -20,7 +21,7 @@ use crate::sync::{RwLockReadGuard, mutated};
 use crate::{StoreError, StoreFile};
 
 /// A dirty page under its shared latch.
-type Latched<'p> = (&'p Frame, RwLockReadGuard<'p, Box<[u8]>>);
+type Latched<'p> = (&'p Frame, RwLockReadGuard<'p, PageBytes>);
 
 /// Takes the mark from a page that was written, while its latch keeps others from changing it.
 fn clean((frame, page): Latched<'_>) {

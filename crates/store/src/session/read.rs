@@ -51,9 +51,8 @@ pub(super) fn fetch<'t>(
     table: &'t Table,
     tid: ItemPointer,
 ) -> Result<Option<Row<'t>>, StoreError> {
-    let mut tuple = Vec::new();
-    let found = table.inner.heap.fetch(core, tid, &mut tuple)?;
-    Ok(found.map(|_| Row::owned(&table.inner, core, tid, tuple)))
+    let copy = |_, tuple: &[u8]| Row::owned(&table.inner, core, tid, tuple.to_vec());
+    table.inner.heap.fetch_with(core, tid, copy)
 }
 
 /// Rows, one after the other. Its [`next`](Self::next) lends them, so it is no `Iterator`.

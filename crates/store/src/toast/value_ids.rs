@@ -95,6 +95,10 @@ impl ValueIds {
         self.next.store(next, Ordering::Relaxed);
     }
 
+    pub(crate) fn set_next(&self, next: u64) {
+        self.next.store(next, Ordering::Relaxed);
+    }
+
     pub(crate) fn statistics(&self) -> ValueIdStatistics {
         ValueIdStatistics {
             given: self.given.load(Ordering::Relaxed),

@@ -1,5 +1,7 @@
 //! The index of plain TOAST: inserts and lookups against a map of the standard library and against a
 //! server's own share, and what a run of taken ids costs, with 32- and with 64-bit ids.
+mod store;
+
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Duration;
@@ -45,7 +47,7 @@ impl Suite for OidsSuite {
             Effort::Quick => 100_000,
             Effort::Full => 1_000_000,
         };
-        bench.expect_steps(4 + 4 + 1);
+        bench.expect_steps(4 + 4 + 1 + store::STEPS);
         let mut rows = Vec::new();
         for width in [KeyWidth::Oid, KeyWidth::Oid8] {
             for order in [Order::Ascending, Order::Any] {
@@ -58,6 +60,7 @@ impl Suite for OidsSuite {
             bench.step(format!("a run of 10^{exponent} taken ids"));
             rows.extend(taken_ids(exponent, bench.share(14))?);
         }
+        rows.extend(store::run(bench, bench.share(4))?);
         bench.step("a server");
         match server::distribution_15() {
             Ok(installation) => {

@@ -1,4 +1,4 @@
-//! Work on a real server's own files, against the time that the server takes for the same work.
+//! Every toasted value of a relation: ours from the server's own files, the server's from its buffers.
 use std::hint::black_box;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,15 +10,14 @@ use anyhow::{Context, Result, ensure};
 use md5::{Digest, Md5};
 use pgtoast_base::{BlockSize, Oid};
 use pgtoast_page::{AttributeDescriptor, TupleDescriptor};
-use pgtoast_testkit::postgres::{Client, SimpleQueryMessage};
-use pgtoast_testkit::{Server, ServerOptions};
+use pgtoast_testkit::Server;
+use pgtoast_testkit::postgres::Client;
 
-use super::Suite;
+use super::{Executed, NAME, execute, hex};
 use crate::detoast_relation::ToastedColumn;
-use crate::peers::{POSTGRESQL_15, server};
+use crate::peers::POSTGRESQL_15;
 use crate::{Bench, Comparison, Effort, RelationFile, Row, Timings, check};
 
-const NAME: &str = "postgres";
 const DETOAST: &str = "detoast all";
 const DETOAST_FLOOR: f64 = 2.0;
 const BLOCK: BlockSize = BlockSize::KIB_8;
@@ -28,47 +27,30 @@ const PLAIN_BYTES: usize = 200_000_000;
 /// The most threads we read with; the server has one process at work.
 const MOST_THREADS: usize = 2;
 const ONE_THREAD: &str = "one thread";
-/// The suite `postgres`.
-#[derive(Debug)]
-pub(super) struct PostgresSuite;
 
-impl Suite for PostgresSuite {
-    fn name(&self) -> &'static str {
-        NAME
+/// Fills a server's tables and reads them, from its files and from its buffers.
+pub(super) fn run(bench: &Bench, server: &Server, client: &mut Client) -> Result<Vec<Row>> {
+    let compressed_bytes = match bench.effort() {
+        Effort::Quick => 64_000_000,
+        Effort::Full => 200_000_000,
+    };
+    let mut filled = Vec::new();
+    for table in Table::ALL {
+        bench.step(format!("fill {}", table.case));
+        let raw_bytes = if table.is_compressed { compressed_bytes } else { PLAIN_BYTES };
+        filled.push(table.fill(server, client, raw_bytes)?);
     }
-
-    fn about(&self) -> &'static str {
-        "every toasted value of a relation: ours from its files, the server's from its shared buffers"
+    client.batch_execute("CHECKPOINT")?;
+    let mut rows = Vec::new();
+    for (index, filled) in filled.iter().enumerate() {
+        bench.step(filled.table.case);
+        rows.extend(filled.compare(client, bench.share(Table::ALL.len() - index))?);
     }
-
-    fn run(&self, bench: &Bench) -> Result<Vec<Row>> {
-        bench.expect_steps(1 + 2 * Table::ALL.len());
-        bench.step("a server");
-        let (compressed_bytes, shared_buffers) = match bench.effort() {
-            Effort::Quick => (64_000_000, "1GB"),
-            Effort::Full => (200_000_000, "2GB"),
-        };
-        let options = ServerOptions::new()
-            .set("shared_buffers", shared_buffers)
-            .set("jit", "off")
-            .set("max_parallel_workers_per_gather", "0");
-        let server = Server::start(&server::distribution_15()?, &options)?;
-        let mut client = server.client()?;
-        let mut filled = Vec::new();
-        for table in Table::ALL {
-            bench.step(format!("fill {}", table.case));
-            let raw_bytes = if table.is_compressed { compressed_bytes } else { PLAIN_BYTES };
-            filled.push(table.fill(&server, &mut client, raw_bytes)?);
-        }
-        client.batch_execute("CHECKPOINT")?;
-        let mut rows = Vec::new();
-        for (index, filled) in filled.iter().enumerate() {
-            bench.step(filled.table.case);
-            rows.extend(filled.compare(&mut client, bench.share(Table::ALL.len() - index))?);
-        }
-        Ok(rows)
-    }
+    Ok(rows)
 }
+
+/// How often the work tells of itself.
+pub(super) const STEPS: usize = 2 * Table::ALL.len();
 
 /// A table with one wide column.
 #[derive(Clone, Copy, Debug)]
@@ -236,26 +218,12 @@ impl Filled {
 
     /// What the server takes to fetch every value whole and add up the lengths.
     fn server_time(&self, client: &mut Client) -> Result<Duration> {
-        let sql = format!(
-            "EXPLAIN (ANALYZE, TIMING OFF, BUFFERS, FORMAT JSON) \
-             SELECT sum(length(substr(v, 1))) FROM {}",
-            self.table.name
-        );
-        let messages = client.simple_query(&sql)?;
-        let text = messages.iter().find_map(|message| match message {
-            SimpleQueryMessage::Row(row) => row.get(0),
-            _ => None,
-        });
-        let json: serde_json::Value = serde_json::from_str(text.context("no plan")?)?;
-        let plan = &json[0]["Plan"];
-        let count =
-            |name: &str| plan[name].as_u64().with_context(|| format!("no {name} in {plan}"));
-        let (hit, read) = (count("Shared Hit Blocks")?, count("Shared Read Blocks")?);
-        ensure!(read == 0, "{read} blocks were not in shared buffers");
+        let sql = format!("SELECT sum(length(substr(v, 1))) FROM {}", self.table.name);
+        let Executed { time, hit_blocks, read_blocks } = execute(client, &sql)?;
+        ensure!(read_blocks == 0, "{read_blocks} blocks were not in shared buffers");
         // It must have gone to all of the TOAST table, or it did other work than ours.
-        ensure!(hit >= u64::from(self.toast.blocks()), "only {hit} blocks were looked at");
-        let milliseconds = json[0]["Execution Time"].as_f64().context("no execution time")?;
-        Ok(Duration::from_secs_f64(milliseconds / 1e3))
+        ensure!(hit_blocks >= u64::from(self.toast.blocks()), "only {hit_blocks} blocks met");
+        Ok(time)
     }
 }
 
@@ -272,8 +240,4 @@ fn note() -> String {
          everything in shared buffers",
         threads()
     )
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
