@@ -104,4 +104,18 @@ fn one_pass_names_every_bad_row_and_no_other() {
     });
     assert_eq!(verified.expect("readable").rows, u64::from(ROWS.unsigned_abs()));
     assert_eq!(ids, expected);
+
+    // Who reads the values is told the same, and has the others.
+    let mut transaction = store.begin(Isolation::ReadCommitted);
+    let mut scan = transaction.scan(&table).expect("there");
+    let mut rows = 0;
+    while let Some(row) = scan.next().expect("readable") {
+        let value = row.get(1).expect("whole").as_value().expect("bytes");
+        match value.to_vec() {
+            Ok(bytes) => assert!(!bad.contains(&rows) && bytes == body, "row {rows}"),
+            Err(error) => assert!(bad.contains(&rows), "row {rows}: {error}"),
+        }
+        rows += 1;
+    }
+    assert_eq!(i32::try_from(rows), Ok(ROWS));
 }
