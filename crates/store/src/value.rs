@@ -312,13 +312,25 @@ fn read_whole(
     let mut read = 0;
     visit(ChunkReader::by_place(toast), pointer, &plan, |chunk| {
         if let Some((at, data)) = plan.place_of(chunk)? {
-            buffer[at..at + data.len()].copy_from_slice(data);
+            copy_forwards(data, &mut buffer[at..at + data.len()]);
             read += data.len();
         }
         Ok(())
     })?;
     // Whoever reads the chunks one after the other can say which is missing.
     if read == plan.len() { Ok(buffer) } else { collect(toast, pointer, plan) }
+}
+
+/// Copies from the first byte to the last. What copies large pieces as a whole looks at their end first, and
+/// waits for memory there, instead of reading on where it just was.
+fn copy_forwards(source: &[u8], target: &mut [u8]) {
+    const PIECE: usize = 256;
+    let (pieces, rest) = source.as_chunks::<PIECE>();
+    let (targets, target_rest) = target.as_chunks_mut::<PIECE>();
+    for (target, piece) in targets.iter_mut().zip(pieces) {
+        *target = *piece;
+    }
+    target_rest.copy_from_slice(rest);
 }
 
 /// What a plan asks for, in a vector that is made as long as the relation justifies.
