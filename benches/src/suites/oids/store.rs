@@ -28,7 +28,7 @@ const TAKEN_PER_FREE: [(u64, &str); 4] = [
     (999, "999 of 1 000 ids taken"),
 ];
 /// Rows that are inserted in a sample as ids run out.
-const INSERTS: u64 = 50;
+const INSERTS: u64 = 20;
 /// Samples that there are holes for, and the one before them that is not counted.
 const SAMPLES: usize = 21;
 
