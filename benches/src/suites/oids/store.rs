@@ -28,7 +28,7 @@ const TAKEN_PER_FREE: [(u64, &str); 4] = [
     (999, "999 of 1 000 ids taken"),
 ];
 /// Rows that are inserted in a sample as ids run out.
-const INSERTS: u64 = 20;
+const INSERTS: u64 = 10;
 /// Samples that there are holes for, and the one before them that is not counted.
 const SAMPLES: usize = 21;
 
@@ -57,7 +57,7 @@ pub(super) fn run(bench: &Bench, share: Duration) -> Result<Vec<Row>> {
         })
         .against_timed(OID8, || wide.insert(1))
         .at_least(SAMPLES)
-        .run(share / 8)?;
+        .run(share / 16)?;
         rows.push(row(&format!("10^{exponent} taken ids"), RUN, &timings, 1));
     }
     let mut start = end + 1_000_000;
