@@ -5,46 +5,18 @@
 //! runs must fail, or the model shows nothing.
 #![cfg(pgtoast_loom)]
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
+use explore::explore;
 use loom::sync::atomic::AtomicU32;
 use loom::thread;
 use pgtoast_base::Xid;
 use pgtoast_page::{TransactionStatus, XidStatus};
 use pgtoast_store::transaction::{CommitLog, Isolation, LockMode, TransactionCore, Transactions};
-use pgtoast_store::{Mutant, RelationId, StoreError, seed};
+use pgtoast_store::{Mutant, RelationId, StoreError};
 
-/// Runs a model with that bug seeded, trying at most so many preemptions in one run of it.
-fn explore(preemptions: usize, mutant: Mutant, model: impl Fn() + Sync + Send + 'static) {
-    seed(mutant);
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 100_000;
-    let runs = Arc::new(AtomicUsize::new(0));
-    let counted = {
-        let runs = runs.clone();
-        move || {
-            runs.fetch_add(1, Relaxed);
-            model();
-        }
-    };
-    let result = catch_unwind(AssertUnwindSafe(|| builder.check(counted)));
-    seed(Mutant::None);
-    let runs = runs.load(Relaxed);
-    #[expect(clippy::print_stdout, reason = "the runner reads these lines")]
-    {
-        println!("pgtoast-count: {mutant:?}: {runs} runs with at most {preemptions} preemptions");
-    }
-    match (mutant, result) {
-        (Mutant::None, Ok(())) => {}
-        (Mutant::None, Err(panic)) => std::panic::resume_unwind(panic),
-        (_, Err(_)) => {}
-        (mutant, Ok(())) => panic!("{mutant:?} was not noticed"),
-    }
-}
+mod explore;
 
 fn transactions() -> Arc<Transactions> {
     Transactions::new(3, CommitLog::new())

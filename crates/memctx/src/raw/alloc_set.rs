@@ -207,6 +207,7 @@ unsafe impl Engine for AllocSet {
         Ok(hand_out(chunk, 8 << class))
     }
 
+    // SAFETY: what the caller promises stands at the trait's method.
     #[inline]
     unsafe fn free(&self, chunk: NonNull<u8>, _size: usize) {
         // SAFETY: the chunk is live.
@@ -230,6 +231,7 @@ unsafe impl Engine for AllocSet {
         tally.freed_bytes.add(self.headers.chunk + (8 << class));
     }
 
+    // SAFETY: what the caller promises stands at the trait's method.
     unsafe fn resize(
         &self,
         chunk: NonNull<u8>,

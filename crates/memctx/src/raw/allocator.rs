@@ -107,6 +107,7 @@ unsafe impl<K: Kind> Allocator for &Context<'_, K> {
         Ok(slice_of(chunk, layout.size()))
     }
 
+    // SAFETY: what the caller promises stands at the trait's method.
     #[inline]
     unsafe fn deallocate(&self, chunk: NonNull<u8>, layout: Layout) {
         if layout.size() != 0 {

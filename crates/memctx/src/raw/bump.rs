@@ -190,12 +190,14 @@ unsafe impl Engine for Bump {
     }
 
     /// Nothing happens: the memory stays until the reset.
+    // SAFETY: what the caller promises stands at the trait's method.
     #[inline]
     unsafe fn free(&self, chunk: NonNull<u8>, size: usize) {
         // SAFETY: it is a live chunk of so many bytes, which nobody uses any more.
         unsafe { wipe(chunk, size) };
     }
 
+    // SAFETY: what the caller promises stands at the trait's method.
     unsafe fn resize(
         &self,
         chunk: NonNull<u8>,

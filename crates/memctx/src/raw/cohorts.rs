@@ -286,6 +286,7 @@ unsafe impl Engine for Cohorts {
         }
     }
 
+    // SAFETY: what the caller promises stands at the trait's method.
     #[inline]
     unsafe fn free(&self, chunk: NonNull<u8>, size: usize) {
         let Some(offset) = self.pool.find(chunk) else {
@@ -306,6 +307,7 @@ unsafe impl Engine for Cohorts {
         }
     }
 
+    // SAFETY: what the caller promises stands at the trait's method.
     unsafe fn resize(
         &self,
         chunk: NonNull<u8>,

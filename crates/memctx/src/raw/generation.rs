@@ -192,6 +192,7 @@ unsafe impl Engine for Generation {
         }
     }
 
+    // SAFETY: what the caller promises stands at the trait's method.
     #[inline]
     unsafe fn free(&self, chunk: NonNull<u8>, _size: usize) {
         // SAFETY: the chunk is live.
@@ -215,6 +216,7 @@ unsafe impl Engine for Generation {
         }
     }
 
+    // SAFETY: what the caller promises stands at the trait's method.
     unsafe fn resize(
         &self,
         chunk: NonNull<u8>,
