@@ -127,10 +127,11 @@ pub(crate) mod mutant {
     use core::cell::Cell;
 
     /// What to do wrong.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum Mutant {
         /// Nothing.
+        #[default]
         None,
         /// Read the nodes with no order at all.
         WeakLoads,

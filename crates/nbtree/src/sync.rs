@@ -75,10 +75,11 @@ pub(crate) mod mutant {
     use core::cell::Cell;
 
     /// What to do wrong.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum Mutant {
         /// Nothing.
+        #[default]
         None,
         /// Searches stay on the page that a downlink led to.
         NoMoveRight,

@@ -145,10 +145,11 @@ pub(crate) mod mutant {
     use core::cell::Cell;
 
     /// What to do wrong.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum Mutant {
         /// Nothing.
+        #[default]
         None,
         /// A relation is wanted alone without saying so before looking at who has it.
         AnnounceLate,

@@ -10,6 +10,8 @@ pub mod fsm_fork;
 pub mod hex;
 #[cfg(feature = "server")]
 pub mod inspect;
+#[cfg(pgtoast_loom)]
+pub mod models;
 pub mod naive;
 pub mod report;
 
