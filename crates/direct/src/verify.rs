@@ -12,7 +12,7 @@ use pgtoast_varlena::DirectPointer;
 use crate::chunk_tuple::Shape;
 use crate::relation::Promise;
 use crate::trailer::StoredForm;
-use crate::tree::{Form, Level, Tree};
+use crate::tree::{Form, Level, Tree, to_i64};
 use crate::{ChunkFault, ChunkStore, DirectError, DirectRelation, Failure, Parameters};
 
 impl DirectRelation {
@@ -221,8 +221,7 @@ impl<S: ChunkStore> Walk<'_, '_, S> {
             let range = match bounds.child(tid, index, node.range.len()) {
                 Ok(range) if range.start == end => range,
                 Ok(range) => {
-                    let (start, stop) =
-                        (crate::tree::to_i64(range.start), crate::tree::to_i64(range.end));
+                    let (start, stop) = (to_i64(range.start), to_i64(range.end));
                     let len = node.range.len();
                     self.fault(DirectError::Bounds { tid, child: index, start, end: stop, len });
                     range

@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 
 use super::{Change, Entry, Fresh, Plan, cuts, number};
 use crate::draft::SHIFTED;
-use crate::tree::Tree;
+use crate::tree::{Level, Tree, to_i64};
 use crate::{ChunkStore, DirectError, Failure};
 
 /// What to do about a change in a tall tree.
@@ -27,7 +27,7 @@ pub(super) fn tall<S: ChunkStore>(
 
 /// The children of a held node.
 pub(super) fn children_of<T: core::ops::Deref<Target = [u8]>>(
-    node: &crate::tree::Level<T>,
+    node: &Level<T>,
 ) -> Result<Vec<Entry>, DirectError> {
     let (bounds, len) = (node.bounds(), node.range.len());
     let mut children = Vec::with_capacity(node.tids().len());
@@ -35,7 +35,7 @@ pub(super) fn children_of<T: core::ops::Deref<Target = [u8]>>(
     for (index, tid) in node.tids().iter().enumerate() {
         let range = bounds.child(node.tid, index, len)?;
         if range.start != end {
-            let (start, end) = (crate::tree::to_i64(range.start), crate::tree::to_i64(range.end));
+            let (start, end) = (to_i64(range.start), to_i64(range.end));
             return Err(DirectError::Bounds { tid: node.tid, child: index, start, end, len });
         }
         end = range.end;
