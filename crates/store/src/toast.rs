@@ -9,6 +9,7 @@ mod cache;
 mod index_pages;
 mod reader;
 mod value_ids;
+mod whole;
 mod writer;
 
 use std::sync::Arc;

@@ -202,11 +202,10 @@ impl<'r> Value<'r> {
             return Ok(());
         }
         if pointer.is_compressed() {
-            let value = Detoaster::new(ChunkReader::new(toast), toast.chunk_size)
-                .detoast(&self.datum)?
-                .into_vec();
+            let stored = read_whole(toast, pointer, Vec::new())?;
+            let value = pgtoast_toast::Value::of_stored(pointer, &stored)?;
             target.clear();
-            target.extend_from_slice(&value);
+            target.extend_from_slice(value.as_bytes());
         } else {
             *target = read_whole(toast, pointer, core::mem::take(target))?;
             // Says whether the lengths of the pointer agree.
@@ -308,29 +307,9 @@ fn read_whole(
         // What it holds is written over: only what it lacks is filled up.
         buffer.resize(plan.len(), 0);
     }
-    // The reader sees to it that no chunk comes twice.
-    let mut read = 0;
-    visit(ChunkReader::by_place(toast), pointer, &plan, |chunk| {
-        if let Some((at, data)) = plan.place_of(chunk)? {
-            copy_forwards(data, &mut buffer[at..at + data.len()]);
-            read += data.len();
-        }
-        Ok(())
-    })?;
-    // Whoever reads the chunks one after the other can say which is missing.
-    if read == plan.len() { Ok(buffer) } else { collect(toast, pointer, plan) }
-}
-
-/// Copies from the first byte to the last. What copies large pieces as a whole looks at their end first, and
-/// waits for memory there, instead of reading on where it just was.
-fn copy_forwards(source: &[u8], target: &mut [u8]) {
-    const PIECE: usize = 256;
-    let (pieces, rest) = source.as_chunks::<PIECE>();
-    let (targets, target_rest) = target.as_chunks_mut::<PIECE>();
-    for (target, piece) in targets.iter_mut().zip(pieces) {
-        *target = *piece;
-    }
-    target_rest.copy_from_slice(rest);
+    // Whoever reads the chunks one after the other can say what is wrong.
+    let is_read = pointer.toast_rel_id() == toast.oid() && toast.read_whole(&plan, &mut buffer)?;
+    if is_read { Ok(buffer) } else { collect(toast, pointer, plan) }
 }
 
 /// What a plan asks for, in a vector that is made as long as the relation justifies.

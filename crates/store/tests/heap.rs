@@ -469,8 +469,8 @@ fn a_reader_takes_tuples_of_one_page_under_one_latch() {
     let views: Vec<&[u8]> = rows.iter().map(|row| &row[..]).collect();
     let tids = bed.insert_committed(&views);
     let before = bed.pool.statistics();
+    bed.heap.prefetch(0..100);
     let mut reader = bed.heap.reader();
-    reader.prefetch(0..100);
     for (tid, row) in tids.iter().zip(&rows) {
         let bytes = reader.tuple(*tid).unwrap().unwrap();
         assert_eq!(&heap_support::payload(bytes), row);

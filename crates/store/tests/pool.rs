@@ -258,6 +258,20 @@ fn a_relation_that_was_dropped_has_no_files_and_no_blocks() {
 }
 
 #[test]
+fn pages_of_a_dropped_relation_are_used_again_in_the_order_of_their_memory() {
+    let directory = TempDir::new().unwrap();
+    let (pool, fork) = open(&directory, PoolOptions::new(BlockSize::KIB_8, 1 << 20));
+    let fill_up = |fork| -> Vec<*const u8> {
+        (0..100).map(|_| pool.extend(fork, 1).unwrap().1.as_ptr()).collect()
+    };
+    let places = fill_up(fork);
+    assert!(places.is_sorted());
+    pool.drop_relation(RELATION).unwrap();
+    let again = pool.open_fork(RELATION, RelationKind::Heap, Fork::Main, true).unwrap();
+    assert_eq!(fill_up(again), places);
+}
+
+#[test]
 fn a_fork_is_opened_once() {
     let directory = TempDir::new().unwrap();
     let (pool, fork) = open(&directory, PoolOptions::new(BlockSize::KIB_8, 1 << 20));

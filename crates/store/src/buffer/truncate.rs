@@ -1,4 +1,6 @@
 //! Forks that get shorter, or go.
+use core::cmp::Reverse;
+
 use super::fork::OpenFork;
 use super::{BufferPool, ForkId};
 use crate::file::ForkFile;
@@ -64,7 +66,10 @@ impl BufferPool {
         // First, so that none of them is read again: whoever enters one in the map looks again.
         open.set_blocks(blocks);
         let slot = open.id.slot();
-        for (tag, index) in self.map.entries(|tag| tag.slot() == slot && tag.block() >= blocks) {
+        let mut entries = self.map.entries(|tag| tag.slot() == slot && tag.block() >= blocks);
+        // Frames are given out again from the last one on: so in the order in which they lie in memory.
+        entries.sort_unstable_by_key(|(_, index)| Reverse(*index));
+        for (tag, index) in entries {
             let frame = self.frame(index);
             for round in 0.. {
                 // Not to wait for a latch while the fork's lock is held, in case it is not the page's.

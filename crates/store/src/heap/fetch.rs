@@ -1,5 +1,6 @@
 //! A row by its address, and tuples by their places.
 use core::fmt;
+use core::ops::Range;
 
 use pgtoast_base::{BlockNumber, ItemPointer};
 use pgtoast_page::{Item, Page};
@@ -60,6 +61,20 @@ impl Relation {
         Ok(seen.map(|(item, tuple)| work(ItemPointer::new(tid.block, item), tuple.bytes())))
     }
 
+    /// A page, to read.
+    #[inline]
+    pub(crate) fn read_page(&self, block: BlockNumber) -> Result<PageRead<'_>, StoreError> {
+        self.pool.read(self.main, block)
+    }
+
+    /// Has the pool read blocks ahead.
+    pub fn prefetch(&self, blocks: Range<u32>) {
+        let end = blocks.end.min(self.blocks());
+        if blocks.start < end {
+            self.pool.prefetch(self.main, blocks.start..end);
+        }
+    }
+
     /// A reader of tuples by their places, whoever sees them.
     #[must_use]
     pub fn reader(&self) -> TupleReader<'_> {
@@ -99,14 +114,6 @@ impl TupleReader<'_> {
             Ok(Item::Normal(tuple)) => Ok(Some(tuple)),
             Ok(_) => Ok(None),
             Err(error) => Err(relation.page_error(tid.block, error)),
-        }
-    }
-
-    /// Has the pool read blocks ahead.
-    pub fn prefetch(&self, blocks: core::ops::Range<u32>) {
-        let end = blocks.end.min(self.relation.blocks());
-        if blocks.start < end {
-            self.relation.pool.prefetch(self.relation.main, blocks.start..end);
         }
     }
 

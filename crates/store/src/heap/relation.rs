@@ -197,7 +197,7 @@ impl Relation {
 
     /// A latched page, to be read.
     #[inline]
-    pub(super) fn view_page<'a>(
+    pub(crate) fn view_page<'a>(
         &self,
         bytes: &'a [u8],
         block: BlockNumber,
