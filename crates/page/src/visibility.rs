@@ -92,6 +92,7 @@ pub struct Snapshot<'a> {
 
 impl Snapshot<'_> {
     /// Whether the reader takes `xid` as not over yet.
+    #[inline]
     #[doc(alias = "XidInMVCCSnapshot")]
     #[must_use]
     pub fn is_in_progress(&self, xid: Xid) -> bool {
@@ -131,6 +132,7 @@ impl TupleHeader {
     /// | own command that is seen | anything else | yes |
     /// | committed | own command that is seen, or committed | no |
     /// | committed | nobody, or anything else | yes |
+    #[inline]
     #[doc(alias = "HeapTupleSatisfiesMVCC")]
     #[must_use]
     pub fn is_visible(&self, snapshot: &Snapshot<'_>, status: &impl TransactionStatus) -> bool {
@@ -241,6 +243,7 @@ struct View<'a, S> {
 
 impl<S: TransactionStatus> View<'_, S> {
     /// What became of the insertion.
+    #[inline]
     fn inserted(&self) -> Fate {
         let (header, xmin) = (self.header, self.header.xmin());
         if header.has(Infomask::XMIN_FROZEN) {
@@ -260,6 +263,7 @@ impl<S: TransactionStatus> View<'_, S> {
     }
 
     /// What became of the deletion; [`Fate::Undone`] too where xmax only locks.
+    #[inline]
     fn ended(&self) -> Fate {
         let header = self.header;
         if header.has(Infomask::XMAX_INVALID) || header.is_locked_only() {
@@ -284,6 +288,7 @@ impl<S: TransactionStatus> View<'_, S> {
     }
 
     /// What became of a transaction that no hint speaks of.
+    #[inline]
     fn fate(&self, xid: Xid) -> Fate {
         if !xid.is_valid() {
             Fate::Undone
@@ -303,6 +308,7 @@ impl<S: TransactionStatus> View<'_, S> {
     }
 
     /// A transaction that committed, which the snapshot need not know yet.
+    #[inline]
     fn in_snapshot(&self, xid: Xid) -> Fate {
         match self.snapshot {
             Some(snapshot) if snapshot.is_in_progress(xid) => Fate::InProgress,
@@ -312,6 +318,7 @@ impl<S: TransactionStatus> View<'_, S> {
 
     /// What a vacuum before 9.0 made of the insertion by moving the tuple. Moved off and done, it is
     /// gone; moved in and undone, it was never here.
+    #[cold]
     fn moved(&self) -> Fate {
         let header = self.header;
         match (self.fate(header.mover()), header.has(Infomask::MOVED_OFF)) {

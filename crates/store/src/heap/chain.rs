@@ -8,7 +8,7 @@
 //! taken by another row meanwhile. Source: `heapam.c`, `heap_hot_search_buffer`; `pruneheap.c`,
 //! `heap_get_root_tuples` (REL_18).
 use pgtoast_base::{BlockNumber, OffsetNumber, Xid};
-use pgtoast_page::{HeapTuple, LineState, Page};
+use pgtoast_page::{HeapTuple, LinePointer, LineState, Page};
 
 /// The versions of a row that one page has, oldest first.
 pub(super) struct Chain<'a> {
@@ -52,7 +52,7 @@ impl<'a> Iterator for Chain<'a> {
                     self.next = Some(pointer.target());
                 }
                 LineState::Normal => {
-                    let tuple = tuple_at(self.page, item)?;
+                    let tuple = tuple_of(self.page, pointer)?;
                     let header = tuple.header();
                     match self.inserted_by {
                         Some(xmin) if xmin != header.xmin() => return None,
@@ -77,10 +77,16 @@ impl<'a> Iterator for Chain<'a> {
 /// The tuple that a line pointer leads to; `None` if there is none, or none that is whole.
 #[inline]
 pub(super) fn tuple_at(page: Page<'_>, item: OffsetNumber) -> Option<HeapTuple<'_>> {
-    match page.item(item) {
-        Ok(pgtoast_page::Item::Normal(bytes)) => HeapTuple::new(bytes).ok(),
-        _ => None,
-    }
+    let pointer = page.line_pointer(item)?;
+    if pointer.state() == LineState::Normal { tuple_of(page, pointer) } else { None }
+}
+
+/// The tuple that a line pointer names, if it is one.
+#[inline]
+fn tuple_of(page: Page<'_>, pointer: LinePointer) -> Option<HeapTuple<'_>> {
+    let start = usize::from(pointer.offset());
+    let bytes = page.bytes().get(start..start + usize::from(pointer.len()))?;
+    HeapTuple::new(bytes).ok()
 }
 
 /// For each item of a page, the address that its chain begins at; 0 for those that are on none.

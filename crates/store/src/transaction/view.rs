@@ -16,6 +16,7 @@ pub struct View<'t> {
 }
 
 impl<'t> View<'t> {
+    #[inline]
     pub(super) fn new(kept: &'t Kept, snapshot: Snapshot<'t>) -> Self {
         Self { log: &kept.shared.log, kept, snapshot }
     }
