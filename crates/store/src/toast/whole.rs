@@ -14,7 +14,7 @@
 //! [in order](super::ChunkReader) says what is wrong with a value that is not as it should be.
 use core::ops::ControlFlow;
 
-use pgtoast_base::{BlockNumber, ItemPointer};
+use pgtoast_base::ItemPointer;
 use pgtoast_nbtree::Key;
 use pgtoast_page::{Item, Page};
 use pgtoast_toast::{Chunk, ChunkPlan};
@@ -48,6 +48,7 @@ impl ToastStore {
         target: &mut [u8],
     ) -> Result<bool, StoreError> {
         let mut found = SmallVec::<[Place; BATCH]>::new();
+        let mut copy = SmallVec::<[u8; USUAL_PAGE]>::new();
         let (mut next, mut read) = (0, 0);
         loop {
             found.clear();
@@ -56,10 +57,18 @@ impl ToastStore {
             }
             read_ahead(&self.heap, found.iter().map(|place| place.tid));
             for of_page in found.chunk_by(|one, other| one.tid.block == other.tid.block) {
-                let Some(copied) = self.copy_chunks(plan, of_page, target)? else {
-                    return Ok(false);
+                let block = of_page[0].tid.block;
+                let page = self.heap.read_page(block)?;
+                let placed = if of_page.len() == 1 {
+                    self.place_chunks(self.heap.view_page(&page, block)?, of_page, plan, target)
+                } else {
+                    copy.clear();
+                    copy.extend_from_slice(&page);
+                    drop(page);
+                    self.place_chunks(self.heap.view_page(&copy, block)?, of_page, plan, target)
                 };
-                read += copied;
+                let Some(placed) = placed else { return Ok(false) };
+                read += placed;
             }
             if found.len() < BATCH {
                 return Ok(read == plan.len());
@@ -92,41 +101,22 @@ impl ToastStore {
         Ok(is_regular)
     }
 
-    /// Copies chunks of one page to their places. How many bytes they have in all; `None` if one is not as it
+    /// Copies chunks of a page to their places. How many bytes they have in all; `None` if one is not as it
     /// should be.
-    fn copy_chunks(
+    fn place_chunks(
         &self,
-        plan: &ChunkPlan,
+        page: Page<'_>,
         places: &[Place],
-        target: &mut [u8],
-    ) -> Result<Option<usize>, StoreError> {
-        let Some(block) = places.first().map(|place| place.tid.block) else { return Ok(Some(0)) };
-        let page = self.heap.read_page(block)?;
-        if places.len() == 1 {
-            return self.copy_from(&page, block, plan, places, target);
-        }
-        let copy = SmallVec::<[u8; USUAL_PAGE]>::from_slice(&page);
-        drop(page);
-        self.copy_from(&copy, block, plan, places, target)
-    }
-
-    fn copy_from(
-        &self,
-        page: &[u8],
-        block: BlockNumber,
         plan: &ChunkPlan,
-        places: &[Place],
         target: &mut [u8],
-    ) -> Result<Option<usize>, StoreError> {
-        let page = self.heap.view_page(page, block)?;
-        let mut copied = 0;
+    ) -> Option<usize> {
+        let mut placed = 0;
         for place in places {
-            let Some(chunk) = self.chunk_at(page, *place) else { return Ok(None) };
-            let Ok(Some((at, data))) = plan.place_of(&chunk) else { return Ok(None) };
+            let (at, data) = plan.place_of(&self.chunk_at(page, *place)?).ok()??;
             target[at..at + data.len()].copy_from_slice(data);
-            copied += data.len();
+            placed += data.len();
         }
-        Ok(Some(copied))
+        Some(placed)
     }
 
     /// The chunk at a place, if it has the number that the index has.
