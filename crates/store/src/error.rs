@@ -31,6 +31,8 @@ pub enum StoreError {
     ChunkTaken { value_id: Oid8, chunk: i32, tid: ItemPointer },
     /// The index does not lead to chunk `chunk` of that value, which is at `tid`.
     ChunkUnindexed { value_id: Oid8, chunk: i32, tid: ItemPointer },
+    /// Chunk `chunk` of that value, at `tid`, is not seen by who sees a row that has the value.
+    ChunkUnseen { value_id: Oid8, chunk: i32, tid: ItemPointer },
     /// A row or a table has `found` columns; `expected` are what the table has, or the most there
     /// can be.
     ColumnCount { expected: usize, found: usize },
@@ -101,6 +103,8 @@ pub enum StoreError {
     Unsynced { file: StoreFile },
     /// Every id that a value of the relation can have is taken.
     ValueIdsTaken,
+    /// No row has that value: `chunks` of its chunks are there, the first at `tid`.
+    ValueOrphaned { value_id: Oid8, chunks: u64, tid: ItemPointer },
     /// No transaction id can be given out, because `oldest` may still be in a tuple: vacuum all
     /// tables.
     XidWraparound { oldest: Xid },
@@ -163,6 +167,12 @@ impl fmt::Display for StoreError {
             }
             Self::ChunkUnindexed { value_id, chunk, tid } => {
                 write!(f, "toast value {value_id}: the index does not know chunk {chunk} at {tid}")
+            }
+            Self::ChunkUnseen { value_id, chunk, tid } => {
+                write!(
+                    f,
+                    "toast value {value_id}: chunk {chunk} at {tid} is not seen, as its row is"
+                )
             }
             Self::ColumnCount { expected, found } => {
                 write!(f, "{found} columns, expected {expected}")
@@ -235,6 +245,12 @@ impl fmt::Display for StoreError {
                 write!(f, "{file}: an earlier sync failed, so what the file holds is not known")
             }
             Self::ValueIdsTaken => f.write_str("every id that a value can have is taken"),
+            Self::ValueOrphaned { value_id, chunks, tid } => {
+                write!(
+                    f,
+                    "toast value {value_id}: no row has it, and {chunks} chunks from {tid} on"
+                )
+            }
             Self::XidWraparound { oldest } => {
                 write!(f, "no transaction id is left while transaction {oldest} is not frozen")
             }

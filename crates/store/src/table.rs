@@ -3,7 +3,7 @@ use core::fmt;
 use core::ops::Range;
 use std::sync::Arc;
 
-use pgtoast_base::{ItemPointer, Oid};
+use pgtoast_base::{BlockSize, ItemPointer, Oid};
 use pgtoast_codec::CompressionMethod;
 use pgtoast_page::{AttributeDescriptor, AttributeLen, TupleDescriptor, TupleError};
 use pgtoast_toast::{RowToaster, Toaster};
@@ -152,6 +152,10 @@ impl TableInner {
 
     pub(crate) fn schema(&self) -> &Schema {
         &self.schema
+    }
+
+    pub(crate) fn block_size(&self) -> BlockSize {
+        self.shared.pool.options().block_size
     }
 
     pub(crate) fn toast(&self) -> Option<&ToastStore> {

@@ -147,10 +147,15 @@ impl ToastStore {
         let value_id = self.ids.give(self.width, |from| {
             self.index.first_free_id(from).map_err(|error| self.index_error(error))
         })?;
+        self.forget_cached(value_id);
+        Ok(value_id)
+    }
+
+    /// Has the next reader of a value read its chunks.
+    pub(crate) fn forget_cached(&self, value_id: Oid8) {
         if let Some(cache) = &self.cache {
             cache.forget(self.heap.id(), value_id);
         }
-        Ok(value_id)
     }
 
     /// Removes the chunks that nobody sees any more, and their entries.
