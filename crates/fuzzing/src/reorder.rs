@@ -1,17 +1,19 @@
 //! A reorder buffer against the plainest one: lists of changes, sorted when their transaction commits.
-use std::collections::BTreeMap;
+mod flaky_spill;
+mod receiver;
 
 use pgtoast_base::{BlockSize, Lsn, Oid, Oid8, Xid};
 use pgtoast_memctx::BlockSizes;
 use pgtoast_page::Value;
 use pgtoast_reorder::{
-    Action, BuiltinType, BumpPerTransaction, Change, CohortPages, Column, ColumnValue, Eviction,
-    InsertFlags, Layout, MemorySpill, Message, Options, Output, Record, Relation, RelationMap,
-    ReorderBuffer, ReorderError, RowAction, RowChange, SharedGeneration, SpillStore, StoreError,
-    TransactionInfo, Truncate,
+    Action, BuiltinType, BumpPerTransaction, Change, CohortPages, Column, Eviction, InsertFlags,
+    Layout, Options, Record, Relation, RelationMap, ReorderBuffer, ReorderError, RowAction,
+    SharedGeneration,
 };
 use pgtoast_toast::{Chunk, ChunkSize, OutOfLine, ValueIdWidth};
 
+use self::flaky_spill::{FlakySpill, NO_SPACE};
+use self::receiver::{Cell, Event, Receiver, Sent};
 use crate::input::Input;
 
 /// A program of transactions: the layout, the limit and the ways of evicting from the first three bytes, then
@@ -51,29 +53,6 @@ const TABLE: Oid = Oid::new(16_384);
 const TOAST: Oid = Oid::new(16_390);
 const TOAST8: Oid = Oid::new(16_391);
 
-/// What a column holds, in the model and as it came out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Cell {
-    Null,
-    Unchanged(u64),
-    Bytes(Vec<u8>),
-}
-
-/// What came out, or is to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Event {
-    Row { action: RowAction, old: Option<Vec<Cell>>, new: Option<Vec<Cell>> },
-    Truncate { relations: Vec<u32>, cascade: bool, restart_identity: bool },
-    Message { prefix: String, content: Vec<u8> },
-}
-
-/// A committed transaction, or a message that is of none.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Sent {
-    Transaction(u32, Vec<Event>),
-    Message(Vec<u8>),
-}
-
 /// Changes in the model, by where they are in the log.
 #[derive(Debug, Default)]
 struct Open {
@@ -83,43 +62,6 @@ struct Open {
     /// Of those, the ones that the program is in.
     nested: Vec<u32>,
     events: Vec<(u32, Event)>,
-}
-
-#[derive(Debug, Default)]
-struct Receiver {
-    streams: bool,
-    sent: Vec<Sent>,
-    current: Vec<Event>,
-    /// By transaction: what was streamed of it, and of which subtransaction each is.
-    streamed: BTreeMap<u32, Vec<(u32, Event)>>,
-}
-
-/// A store that fails now and then.
-#[derive(Debug)]
-struct FlakySpill {
-    inner: MemorySpill,
-    is_flaky: bool,
-    writes: u32,
-}
-
-impl SpillStore for FlakySpill {
-    fn write_at(&mut self, xid: Xid, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
-        self.writes += 1;
-        if self.is_flaky && self.writes.is_multiple_of(3) {
-            // Some of it may have been written.
-            self.inner.write_at(xid, offset, &bytes[..bytes.len() / 2])?;
-            return Err(StoreError { os_error: Some(28) });
-        }
-        self.inner.write_at(xid, offset, bytes)
-    }
-
-    fn read_at(&mut self, xid: Xid, offset: u64, target: &mut [u8]) -> Result<usize, StoreError> {
-        self.inner.read_at(xid, offset, target)
-    }
-
-    fn remove(&mut self, xid: Xid) -> Result<(), StoreError> {
-        self.inner.remove(xid)
-    }
 }
 
 /// The program at work.
@@ -147,11 +89,11 @@ fn run<L: Layout>(layout: L, options: Options, streams: bool, is_flaky: bool, pr
     let toast = [(TOAST, ValueIdWidth::Oid), (TOAST8, ValueIdWidth::Oid8)];
     let toast = toast.map(|(id, width)| Relation::toast(id, width));
     let catalog = RelationMap::new(toast.into_iter().chain([table.clone()]));
-    let store = FlakySpill { inner: MemorySpill::new(), is_flaky, writes: 0 };
+    let store = FlakySpill::new(is_flaky);
     let mut player = Player {
         buffer: ReorderBuffer::new(layout, store, options),
         catalog,
-        receiver: Receiver { streams, ..Receiver::default() },
+        receiver: Receiver::new(streams),
         options,
         open: Default::default(),
         expected: Vec::new(),
@@ -217,7 +159,7 @@ impl<L: Layout> Player<L> {
                 let limit = self.options.work_mem + added;
                 assert!(self.is_flaky || stats.accounted_bytes < limit);
             }
-            Err(ReorderError::Store { os_error: Some(28), .. }) => assert!(self.is_flaky),
+            Err(ReorderError::Store { os_error: Some(NO_SPACE), .. }) => assert!(self.is_flaky),
             Err(error) => panic!("{error}"),
         }
     }
@@ -460,149 +402,4 @@ fn long_datum(payload: &[u8]) -> Vec<u8> {
     let mut datum = Vec::new();
     pgtoast_varlena::encode_long(payload, &mut datum).expect("it is short");
     datum
-}
-
-fn event_of(change: &mut RowChange<'_>) -> Result<Event, ReorderError> {
-    let cell = |value: ColumnValue<'_>| match value {
-        ColumnValue::Null => Cell::Null,
-        ColumnValue::Unchanged(pointer) => {
-            Cell::Unchanged(pointer.value_id().expect("it is not direct").get())
-        }
-        ColumnValue::Value(bytes) => Cell::Bytes(bytes.into_owned()),
-    };
-    let columns = change.columns().len();
-    let old = change
-        .old()
-        .map(|_| (0..columns).map(|at| change.old_value(at).map(cell)).collect())
-        .transpose()?;
-    let new = match change.new_row() {
-        Some(_) => {
-            let cells = (0..columns).map(|at| change.new_value(at).map(cell));
-            Some(cells.collect::<Result<_, _>>()?)
-        }
-        None => None,
-    };
-    Ok(Event::Row { action: change.action(), old, new })
-}
-
-fn truncate_event(truncate: &Truncate<'_>) -> Event {
-    let relations = truncate.relations.iter().map(|relation| relation.id().get()).collect();
-    let Truncate { cascade, restart_identity, .. } = *truncate;
-    Event::Truncate { relations, cascade, restart_identity }
-}
-
-fn message_event(message: &Message<'_>) -> Event {
-    let Message { prefix, content } = *message;
-    Event::Message { prefix: prefix.to_owned(), content: content.to_vec() }
-}
-
-impl Receiver {
-    fn stream(&mut self, info: &TransactionInfo, event: Event) {
-        let streamed = self.streamed.get_mut(&info.xid.get()).expect("it was opened");
-        streamed.push((info.change_xid.get(), event));
-    }
-}
-
-impl Output for Receiver {
-    type Error = ReorderError;
-
-    fn begin(&mut self, _info: &TransactionInfo) -> Result<(), ReorderError> {
-        assert!(self.current.is_empty());
-        Ok(())
-    }
-
-    fn change(
-        &mut self,
-        _info: &TransactionInfo,
-        change: &mut RowChange<'_>,
-    ) -> Result<(), ReorderError> {
-        self.current.push(event_of(change)?);
-        Ok(())
-    }
-
-    fn truncate(
-        &mut self,
-        _info: &TransactionInfo,
-        truncate: &Truncate<'_>,
-    ) -> Result<(), ReorderError> {
-        self.current.push(truncate_event(truncate));
-        Ok(())
-    }
-
-    fn message(
-        &mut self,
-        info: Option<&TransactionInfo>,
-        message: &Message<'_>,
-    ) -> Result<(), ReorderError> {
-        match info {
-            Some(_) => self.current.push(message_event(message)),
-            None => self.sent.push(Sent::Message(message.content.to_vec())),
-        }
-        Ok(())
-    }
-
-    fn commit(&mut self, info: &TransactionInfo) -> Result<(), ReorderError> {
-        let events = core::mem::take(&mut self.current);
-        // What is left of one is chunks without a row.
-        if !events.is_empty() {
-            self.sent.push(Sent::Transaction(info.xid.get(), events));
-        }
-        Ok(())
-    }
-
-    fn streams(&self) -> bool {
-        self.streams
-    }
-
-    fn stream_start(&mut self, info: &TransactionInfo) -> Result<(), ReorderError> {
-        self.streamed.entry(info.xid.get()).or_default();
-        Ok(())
-    }
-
-    fn stream_change(
-        &mut self,
-        info: &TransactionInfo,
-        change: &mut RowChange<'_>,
-    ) -> Result<(), ReorderError> {
-        let event = event_of(change)?;
-        self.stream(info, event);
-        Ok(())
-    }
-
-    fn stream_truncate(
-        &mut self,
-        info: &TransactionInfo,
-        truncate: &Truncate<'_>,
-    ) -> Result<(), ReorderError> {
-        self.stream(info, truncate_event(truncate));
-        Ok(())
-    }
-
-    fn stream_message(
-        &mut self,
-        info: &TransactionInfo,
-        message: &Message<'_>,
-    ) -> Result<(), ReorderError> {
-        self.stream(info, message_event(message));
-        Ok(())
-    }
-
-    fn stream_abort(&mut self, info: &TransactionInfo) -> Result<(), ReorderError> {
-        if info.xid == info.change_xid {
-            self.streamed.remove(&info.xid.get()).expect("it was streamed");
-        } else {
-            let streamed = self.streamed.get_mut(&info.xid.get()).expect("it was streamed");
-            streamed.retain(|(of, _)| *of != info.change_xid.get());
-        }
-        Ok(())
-    }
-
-    fn stream_commit(&mut self, info: &TransactionInfo) -> Result<(), ReorderError> {
-        let events = self.streamed.remove(&info.xid.get()).expect("it was streamed");
-        let events: Vec<_> = events.into_iter().map(|(_, event)| event).collect();
-        if !events.is_empty() {
-            self.sent.push(Sent::Transaction(info.xid.get(), events));
-        }
-        Ok(())
-    }
 }
