@@ -42,6 +42,7 @@ mod severity;
 mod statuses;
 mod target;
 mod toast_index;
+mod value_table;
 
 use std::sync::Mutex;
 use std::sync::PoisonError;

@@ -46,8 +46,10 @@ impl Draft<'_> {
         store.insert_with(len, |target| self.fill(target, data_len)).map_err(Failure::Store)
     }
 
+    /// Writes the tuple over all of `target`, which is as long as it; its data, the trailer included, have
+    /// `data_len` bytes.
     #[inline]
-    fn fill(&self, target: &mut [u8], data_len: usize) {
+    pub(crate) fn fill(&self, target: &mut [u8], data_len: usize) {
         let columns = Columns {
             data: self.data.is_some(),
             tids: self.tids.is_some(),

@@ -9,6 +9,7 @@ extern crate alloc;
 extern crate std;
 
 mod category;
+mod check;
 mod error;
 mod finding;
 mod geometry;

@@ -15,9 +15,10 @@ use super::maps::{FreeSpace, VisibilityMap};
 use super::pages::{self, PageFaults};
 use super::pieces::Pieces;
 use super::report::Report;
-use super::runs::{RunCollector, ValueTable};
+use super::runs::RunCollector;
 use super::statuses::{Fate, Statuses};
 use super::target::Target;
+use super::value_table::ValueTable;
 use super::{Coverage, Finding, FindingKind, Readable};
 use headers::{RowFate, Signature, Verdict};
 

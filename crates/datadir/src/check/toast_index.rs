@@ -13,8 +13,9 @@ use pgtoast_page::{Item, Page};
 use pgtoast_toast::{Chunk, ValueIdWidth};
 
 use super::report::Report;
-use super::runs::{Run, ValueTable, place_sum};
+use super::runs::{Run, place_sum};
 use super::target::Target;
+use super::value_table::ValueTable;
 use super::{Coverage, Finding, FindingKind, Readable};
 use crate::{DatadirError, RelationFork};
 

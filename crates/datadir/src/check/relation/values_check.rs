@@ -10,8 +10,9 @@ use super::super::deep::DeepQueue;
 use super::super::heap::{Rows, Values};
 use super::super::pieces::Pieces;
 use super::super::report::Report;
-use super::super::runs::{Run, RunCollector, RunWindow, ValueTable};
+use super::super::runs::{Run, RunCollector, RunWindow};
 use super::super::toast_index;
+use super::super::value_table::ValueTable;
 use super::super::{Coverage, Finding, FindingKind, Readable, SkipReason};
 use super::{Maps, Part, Unit};
 
