@@ -25,6 +25,12 @@ struct Entries {
     fails: Cell<bool>,
 }
 
+impl Entries {
+    fn of(tids: &[ItemPointer]) -> Self {
+        Self { tids: RefCell::new(tids.iter().copied().collect()), ..Self::default() }
+    }
+}
+
 impl IndexVacuum for Entries {
     fn remove(&self, is_gone: &mut dyn FnMut(ItemPointer) -> bool) -> Result<u64, StoreError> {
         if self.fails.get() {
@@ -38,7 +44,12 @@ impl IndexVacuum for Entries {
 }
 
 fn vacuum(bed: &Bed) -> VacuumReport {
-    let report = bed.heap.vacuum(None, &VacuumOptions::default()).unwrap();
+    vacuum_with(bed, None, &VacuumOptions::default())
+}
+
+/// The same with options, and with an index if there is one.
+fn vacuum_with(bed: &Bed, index: Option<&Entries>, options: &VacuumOptions) -> VacuumReport {
+    let report = bed.heap.vacuum(index.map(|index| index as _), options).unwrap();
     bed.check();
     report
 }
@@ -49,6 +60,17 @@ fn fill(bed: &Bed, count: usize, len: usize) -> Vec<ItemPointer> {
     bed.insert_committed(&views)
 }
 
+/// Ten pages of rows on disk, the fourth of which was emptied, and maps that know it.
+fn saved_with_block_3_empty() -> Bed {
+    let bed = Bed::kib_8();
+    let tids = fill(&bed, 40, 1900);
+    bed.delete_committed(tids.iter().filter(|tid| tid.block.get() == 3));
+    vacuum(&bed);
+    bed.heap.save().unwrap();
+    bed.pool.flush().unwrap();
+    bed
+}
+
 #[test]
 fn what_was_deleted_makes_room_for_as_many_rows() {
     for block_size in BlockSize::ALL {
@@ -57,13 +79,9 @@ fn what_was_deleted_makes_room_for_as_many_rows() {
         let tids = fill(&bed, 200, len);
         let blocks = bed.heap.blocks();
         for round in 0..3u64 {
-            let mut writer = bed.begin();
             // Every other row, so that no page is empty.
-            let tids: Vec<_> = bed.scan(&writer).into_iter().map(|(tid, _)| tid).collect();
-            for tid in tids.iter().step_by(2) {
-                bed.delete(&mut writer, *tid);
-            }
-            writer.commit().unwrap();
+            let tids: Vec<_> = bed.scan(&bed.begin()).into_iter().map(|(tid, _)| tid).collect();
+            bed.delete_committed(tids.iter().step_by(2));
             let report = vacuum(&bed);
             assert_eq!(report.tuples_removed, 100, "round {round}");
             assert_eq!((report.dead_items, report.dead_items_removed), (100, 100));
@@ -98,11 +116,7 @@ fn what_an_aborted_transaction_inserted_goes() {
 fn a_heap_that_is_emptied_gives_all_its_blocks_back() {
     let bed = Bed::kib_8();
     let tids = fill(&bed, 100, 2000);
-    let mut writer = bed.begin();
-    for tid in tids {
-        bed.delete(&mut writer, tid);
-    }
-    writer.commit().unwrap();
+    bed.delete_committed(&tids);
     let report = vacuum(&bed);
     assert_eq!((report.pages_truncated, bed.heap.blocks()), (report.pages, 0));
     assert_eq!(bed.heap.free_bytes(BlockNumber::new(0)), 0);
@@ -116,13 +130,9 @@ fn empty_pages_that_were_left_out_are_cut_off_too() {
     // A row to a page; the last one keeps the empty pages before it.
     let tids = fill(&bed, 100, 7000);
     let (last, first) = tids.split_last().unwrap();
-    let mut writer = bed.begin();
-    first.iter().for_each(|&tid| bed.delete(&mut writer, tid));
-    writer.commit().unwrap();
+    bed.delete_committed(first);
     assert_eq!(vacuum(&bed).pages_truncated, 0);
-    let mut writer = bed.begin();
-    bed.delete(&mut writer, *last);
-    writer.commit().unwrap();
+    bed.delete_committed([last]);
     let report = vacuum(&bed);
     assert!(report.pages_scanned < 100, "{report:?}");
     assert_eq!((report.pages_truncated, bed.heap.blocks()), (100, 0));
@@ -132,15 +142,11 @@ fn empty_pages_that_were_left_out_are_cut_off_too() {
 fn nothing_is_cut_off_while_a_transaction_has_the_relation_locked() {
     let bed = Bed::kib_8();
     let tids = fill(&bed, 100, 2000);
-    let mut writer = bed.begin();
-    for tid in tids {
-        bed.delete(&mut writer, tid);
-    }
-    writer.commit().unwrap();
+    bed.delete_committed(&tids);
     let mut reader = bed.begin();
     reader.lock_relation(heap_support::ID, LockMode::Shared).unwrap();
     let options = VacuumOptions { truncate_wait: Default::default(), ..Default::default() };
-    let report = bed.heap.vacuum(None, &options).unwrap();
+    let report = vacuum_with(&bed, None, &options);
     assert_eq!((report.pages_truncated, bed.heap.blocks()), (0, report.pages));
     drop(reader);
     assert_eq!(vacuum(&bed).pages_truncated, report.pages);
@@ -151,18 +157,12 @@ fn only_empty_pages_at_the_end_go_and_only_if_they_are_worth_it() {
     let bed = Bed::kib_8();
     let tids = fill(&bed, 4 * 64, 1900);
     assert_eq!(bed.heap.blocks(), 64);
-    let mut writer = bed.begin();
-    for tid in tids.iter().filter(|tid| tid.block.get() > 60) {
-        bed.delete(&mut writer, *tid);
-    }
-    writer.commit().unwrap();
+    bed.delete_committed(tids.iter().filter(|tid| tid.block.get() > 60));
     assert_eq!(vacuum(&bed).pages_truncated, 0, "3 of 64 are less than a sixteenth");
-    let mut writer = bed.begin();
-    for tid in tids.iter().filter(|tid| (50..61).contains(&tid.block.get()) && tid.item.get() > 1) {
-        bed.delete(&mut writer, *tid);
-    }
-    bed.delete(&mut writer, tid(60, 1));
-    writer.commit().unwrap();
+    let is_gone = |tid: &&ItemPointer| {
+        (50..60).contains(&tid.block.get()) && tid.item.get() > 1 || tid.block.get() == 60
+    };
+    bed.delete_committed(tids.iter().filter(is_gone));
     assert_eq!(vacuum(&bed).pages_truncated, 4);
     assert_eq!(bed.heap.blocks(), 60);
     assert_eq!(bed.heap.visibility(BlockNumber::new(60)).unwrap(), VisibilityBits::empty());
@@ -199,9 +199,7 @@ fn a_registered_snapshot_without_a_transaction_holds_rows_too() {
     let bed = Bed::kib_8();
     let tids = fill(&bed, 2, 500);
     let registration = bed.transactions.register();
-    let mut writer = bed.begin();
-    bed.delete(&mut writer, tids[0]);
-    writer.commit().unwrap();
+    bed.delete_committed(&[tids[0]]);
     assert_eq!(vacuum(&bed).tuples_removed, 0);
     drop(registration);
     assert_eq!(vacuum(&bed).tuples_removed, 1);
@@ -211,13 +209,8 @@ fn a_registered_snapshot_without_a_transaction_holds_rows_too() {
 fn line_pointers_stay_until_the_index_has_forgotten_them() {
     let bed = Bed::of_kind(BlockSize::KIB_8, 16, RelationKind::Toast);
     let tids = fill(&bed, 100, 1900);
-    let index = Entries::default();
-    index.tids.borrow_mut().extend(tids.iter().copied());
-    let mut writer = bed.begin();
-    for tid in &tids[..50] {
-        bed.delete(&mut writer, *tid);
-    }
-    writer.commit().unwrap();
+    let index = Entries::of(&tids);
+    bed.delete_committed(&tids[..50]);
 
     index.fails.set(true);
     assert_eq!(
@@ -230,8 +223,7 @@ fn line_pointers_stay_until_the_index_has_forgotten_them() {
     assert_eq!(bed.lines(0), "dddd", "the space may be used, the line pointers not");
 
     index.fails.set(false);
-    let report = bed.heap.vacuum(Some(&index), &VacuumOptions::default()).unwrap();
-    bed.check();
+    let report = vacuum_with(&bed, Some(&index), &VacuumOptions::default());
     assert_eq!((report.dead_items, report.dead_items_removed), (50, 50));
     assert_eq!((report.index_entries_removed, report.index_passes), (50, 1));
     assert_eq!(bed.lines(0), ".", "one line pointer stays");
@@ -243,46 +235,31 @@ fn few_dead_rows_are_left_for_the_next_time() {
     let bed = Bed::of_kind(BlockSize::KIB_1, 64, RelationKind::Toast);
     let tids = fill(&bed, 300, 900);
     assert_eq!(bed.heap.blocks(), 300);
-    let index = Entries::default();
-    index.tids.borrow_mut().extend(tids.iter().copied());
-    let delete = |tids: &[ItemPointer]| {
-        let mut writer = bed.begin();
-        for tid in tids {
-            bed.delete(&mut writer, *tid);
-        }
-        writer.commit().unwrap();
-    };
-    delete(&tids[..5]);
-    let report = bed.heap.vacuum(Some(&index), &VacuumOptions::default()).unwrap();
+    let index = Entries::of(&tids);
+    bed.delete_committed(&tids[..5]);
+    let report = vacuum_with(&bed, Some(&index), &VacuumOptions::default());
     assert!(report.bypassed && index.passes.get() == 0);
     assert_eq!((report.dead_items, report.dead_items_removed), (5, 0));
-    delete(&tids[5..6]);
-    let report = bed.heap.vacuum(Some(&index), &VacuumOptions::default()).unwrap();
+    bed.delete_committed(&tids[5..6]);
+    let report = vacuum_with(&bed, Some(&index), &VacuumOptions::default());
     assert!(!report.bypassed && index.passes.get() == 1, "6 of 300 are 2 %");
     assert_eq!(report.dead_items_removed, 6);
 
-    delete(&tids[6..7]);
+    bed.delete_committed(&tids[6..7]);
     let never = VacuumOptions { index_cleanup: IndexCleanup::Never, ..Default::default() };
-    assert_eq!(bed.heap.vacuum(Some(&index), &never).unwrap().dead_items_removed, 0);
+    assert_eq!(vacuum_with(&bed, Some(&index), &never).dead_items_removed, 0);
     let always = VacuumOptions { index_cleanup: IndexCleanup::Always, ..Default::default() };
-    assert_eq!(bed.heap.vacuum(Some(&index), &always).unwrap().dead_items_removed, 1);
-    bed.check();
+    assert_eq!(vacuum_with(&bed, Some(&index), &always).dead_items_removed, 1);
 }
 
 #[test]
 fn little_memory_for_dead_rows_means_more_passes_and_the_same_outcome() {
     let bed = Bed::of_kind(BlockSize::KIB_1, 64, RelationKind::Toast);
     let tids = fill(&bed, 300, 200);
-    let index = Entries::default();
-    index.tids.borrow_mut().extend(tids.iter().copied());
-    let mut writer = bed.begin();
-    for tid in tids.iter().skip(1).step_by(3) {
-        bed.delete(&mut writer, *tid);
-    }
-    writer.commit().unwrap();
+    let index = Entries::of(&tids);
+    bed.delete_committed(tids.iter().skip(1).step_by(3));
     let options = VacuumOptions { dead_items: 10, ..Default::default() };
-    let report = bed.heap.vacuum(Some(&index), &options).unwrap();
-    bed.check();
+    let report = vacuum_with(&bed, Some(&index), &options);
     assert!(report.index_passes > 5, "{report:?}");
     assert_eq!((report.dead_items_removed, report.index_entries_removed), (100, 100));
 }
@@ -292,8 +269,7 @@ fn all_that_everybody_sees_is_marked_and_any_change_takes_it_back() {
     for block_size in BlockSize::ALL {
         let bed = Bed::new(block_size, 16);
         let tids = fill(&bed, 50, block_size.bytes() / 8);
-        let report = bed.heap.vacuum(None, &VacuumOptions::freeze()).unwrap();
-        bed.check();
+        let report = vacuum_with(&bed, None, &VacuumOptions::freeze());
         assert_eq!((report.pages_all_frozen, report.tuples_frozen), (report.pages, 50));
         assert_eq!(report.oldest_unfrozen, Some(bed.transactions.horizon()));
         assert_eq!(bed.committed().len(), 50);
@@ -311,8 +287,7 @@ fn all_that_everybody_sees_is_marked_and_any_change_takes_it_back() {
         assert_eq!(bits(1), VisibilityBits::empty());
         assert_eq!(bits(inserted.block.get()), VisibilityBits::empty());
 
-        let report = bed.heap.vacuum(None, &VacuumOptions::freeze()).unwrap();
-        bed.check();
+        let report = vacuum_with(&bed, None, &VacuumOptions::freeze());
         assert_eq!(report.pages_all_frozen, report.pages);
         assert_eq!(bed.committed().len(), 50);
     }
@@ -328,13 +303,12 @@ fn pages_that_everybody_sees_are_left_out_until_it_is_about_freezing() {
     let second = vacuum(&bed);
     assert_eq!((second.pages_scanned, second.oldest_unfrozen), (1, None));
     let aggressive = VacuumOptions { aggressive: true, ..Default::default() };
-    let third = bed.heap.vacuum(None, &aggressive).unwrap();
+    let third = vacuum_with(&bed, None, &aggressive);
     assert_eq!((third.pages_scanned, third.oldest_unfrozen), (100, Some(Xid::new(1000))));
-    let freeze = bed.heap.vacuum(None, &VacuumOptions::freeze()).unwrap();
+    let freeze = vacuum_with(&bed, None, &VacuumOptions::freeze());
     assert_eq!(freeze.oldest_unfrozen, Some(bed.transactions.horizon()));
-    let again = bed.heap.vacuum(None, &VacuumOptions::freeze()).unwrap();
+    let again = vacuum_with(&bed, None, &VacuumOptions::freeze());
     assert_eq!(again.pages_scanned, 1);
-    bed.check();
 }
 
 #[test]
@@ -344,8 +318,7 @@ fn only_old_tuples_are_frozen() {
         fill(&bed, 1, 10);
     }
     let options = VacuumOptions { freeze_min_age: 5, ..Default::default() };
-    let report = bed.heap.vacuum(None, &options).unwrap();
-    bed.check();
+    let report = vacuum_with(&bed, None, &options);
     assert_eq!(report.tuples_frozen, 15);
     assert_eq!(report.oldest_unfrozen, Some(Xid::new(1015)));
 }
@@ -358,8 +331,7 @@ fn an_undone_deletion_is_forgotten_when_the_row_is_frozen() {
     bed.delete(&mut writer, tids[0]);
     bed.update(&mut writer, tids[1], b"undone");
     writer.abort();
-    let report = bed.heap.vacuum(None, &VacuumOptions::freeze()).unwrap();
-    bed.check();
+    let report = vacuum_with(&bed, None, &VacuumOptions::freeze());
     assert_eq!((report.tuples_removed, report.tuples_frozen, report.pages_all_frozen), (1, 2, 1));
     assert_eq!(bed.committed().len(), 2);
 }
@@ -378,12 +350,9 @@ fn a_chain_of_versions_becomes_one_that_the_address_leads_to() {
     assert_eq!(report.tuples_removed, 5);
     assert_eq!(bed.lines(0), "r....n");
     assert_eq!(bed.fetch(&bed.begin(), row), Some(vec![4; 10]));
-    let mut writer = bed.begin();
-    bed.delete(&mut writer, row);
-    writer.commit().unwrap();
+    bed.delete_committed(&[row]);
     let options = VacuumOptions { truncate: false, ..Default::default() };
-    assert_eq!(bed.heap.vacuum(None, &options).unwrap().tuples_removed, 1);
-    bed.check();
+    assert_eq!(vacuum_with(&bed, None, &options).tuples_removed, 1);
     assert_eq!(bed.lines(0), ".");
 }
 
@@ -416,26 +385,8 @@ fn blocks_that_were_added_for_many_and_not_used_are_known_to_be_free() {
 
 #[test]
 fn free_space_is_known_again_after_the_store_was_closed() {
-    let bed = Bed::kib_8();
-    let tids = fill(&bed, 40, 1900);
-    let mut writer = bed.begin();
-    for tid in tids.iter().filter(|tid| tid.block.get() == 3) {
-        bed.delete(&mut writer, *tid);
-    }
-    writer.commit().unwrap();
-    vacuum(&bed);
-    bed.heap.save().unwrap();
-    bed.pool.flush().unwrap();
-    let disk = std::sync::Arc::new(pgtoast_store::disk::FileDisk::new(bed.directory.path()));
-    let pool =
-        std::sync::Arc::new(pgtoast_store::buffer::BufferPool::new(disk, *bed.pool.options()));
-    let heap = pgtoast_store::heap::Relation::open(
-        pool,
-        bed.transactions.clone(),
-        heap_support::ID,
-        RelationKind::Heap,
-    )
-    .unwrap();
+    let bed = saved_with_block_3_empty();
+    let (_pool, heap) = bed.reopened();
     let (mut transaction, mut bytes) = (bed.begin(), tuple(&[9; 1900]));
     let tid = heap.insert(&mut transaction, HeapTupleMut::new(&mut bytes).unwrap()).unwrap();
     assert_eq!(tid.block.get(), 3);
@@ -445,16 +396,7 @@ fn free_space_is_known_again_after_the_store_was_closed() {
 
 #[test]
 fn maps_that_are_damaged_say_nothing_and_stop_nobody() {
-    let bed = Bed::kib_8();
-    let tids = fill(&bed, 40, 1900);
-    let mut writer = bed.begin();
-    for tid in tids.iter().filter(|tid| tid.block.get() == 3) {
-        bed.delete(&mut writer, *tid);
-    }
-    writer.commit().unwrap();
-    vacuum(&bed);
-    bed.heap.save().unwrap();
-    bed.pool.flush().unwrap();
+    let bed = saved_with_block_3_empty();
     for map in ["base/16384_fsm", "base/16384_vm"] {
         let path = bed.directory.path().join(map);
         let mut bytes = std::fs::read(&path).unwrap();
@@ -464,16 +406,7 @@ fn maps_that_are_damaged_say_nothing_and_stop_nobody() {
         }
         std::fs::write(path, bytes).unwrap();
     }
-    let disk = std::sync::Arc::new(pgtoast_store::disk::FileDisk::new(bed.directory.path()));
-    let pool = pgtoast_store::buffer::BufferPool::new(disk, *bed.pool.options());
-    let pool = std::sync::Arc::new(pool);
-    let heap = pgtoast_store::heap::Relation::open(
-        pool.clone(),
-        bed.transactions.clone(),
-        heap_support::ID,
-        RelationKind::Heap,
-    )
-    .unwrap();
+    let (pool, heap) = bed.reopened();
     assert_eq!(heap.free_bytes(BlockNumber::new(3)), 0);
     assert_eq!(heap.visibility(BlockNumber::new(4)).unwrap(), VisibilityBits::empty());
     let mut writer = bed.begin();

@@ -6,11 +6,11 @@ mod rows;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::thread;
+use std::thread::{self, Scope, ScopedJoinHandle};
 
 use pgtoast_base::Xid;
 use pgtoast_page::XidStatus;
-use pgtoast_store::transaction::{Isolation, LockMode, TransactionCore, Transactions};
+use pgtoast_store::transaction::{Isolation, LockMode, Savepoint, TransactionCore, Transactions};
 use pgtoast_store::{Awaited, RelationId, StoreError};
 use pgtoast_testkit::Rng;
 use rows::{is_deadlock, transactions, writer};
@@ -20,6 +20,38 @@ fn until_waiting(transactions: &Transactions, count: u64) {
     while transactions.wait_statistics().waiting < count {
         thread::yield_now();
     }
+}
+
+/// A thread that waits for a transaction, and what that came to.
+fn spawn_waiter<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    transactions: &'scope Arc<Transactions>,
+    xid: Xid,
+) -> ScopedJoinHandle<'scope, XidStatus> {
+    let waiting = transactions.wait_statistics().waiting;
+    let waiter = scope.spawn(move || {
+        begin(transactions).wait_for(xid).unwrap();
+        transactions.status(xid)
+    });
+    until_waiting(transactions, waiting + 1);
+    waiter
+}
+
+fn begin(transactions: &Arc<Transactions>) -> TransactionCore {
+    transactions.begin(Isolation::ReadCommitted)
+}
+
+/// Three transactions.
+fn three(transactions: &Arc<Transactions>) -> [TransactionCore; 3] {
+    [0; 3].map(|_| begin(transactions))
+}
+
+/// A transaction in a savepoint, and the ids of both.
+fn writer_in_savepoint(transactions: &Arc<Transactions>) -> (TransactionCore, Savepoint, [Xid; 2]) {
+    let (mut writer, top) = writer(transactions);
+    let savepoint = writer.savepoint();
+    let sub = writer.xid().unwrap();
+    (writer, savepoint, [top, sub])
 }
 
 fn relation(number: u32) -> RelationId {
@@ -32,12 +64,7 @@ fn a_waiter_goes_on_when_the_other_commits_or_aborts() {
     for commit in [true, false] {
         let (other, xid) = writer(&transactions);
         thread::scope(|scope| {
-            let waiter = scope.spawn(|| {
-                let mut t = transactions.begin(Isolation::ReadCommitted);
-                t.wait_for(xid).unwrap();
-                transactions.status(xid)
-            });
-            until_waiting(&transactions, 1);
+            let waiter = spawn_waiter(scope, &transactions, xid);
             if commit {
                 other.commit().unwrap();
             } else {
@@ -57,7 +84,7 @@ fn a_waiter_goes_on_when_the_other_panics() {
     other.lock_relation(relation(1), LockMode::Exclusive).unwrap();
     thread::scope(|scope| {
         let waiter = scope.spawn(|| {
-            let mut t = transactions.begin(Isolation::ReadCommitted);
+            let mut t = begin(&transactions);
             t.wait_for(xid)?;
             t.lock_relation(relation(1), LockMode::Exclusive)
         });
@@ -77,7 +104,7 @@ fn nobody_waits_for_what_is_over_or_never_was() {
     let transactions = transactions(3);
     let (other, xid) = writer(&transactions);
     other.commit().unwrap();
-    let mut t = transactions.begin(Isolation::ReadCommitted);
+    let mut t = begin(&transactions);
     assert_eq!(t.wait_for(xid), Ok(()));
     assert_eq!(t.wait_for(Xid::new(1000)), Ok(()));
     assert_eq!(transactions.wait_statistics().waits, 0);
@@ -86,16 +113,9 @@ fn nobody_waits_for_what_is_over_or_never_was() {
 #[test]
 fn a_waiter_on_a_savepoint_goes_on_when_that_is_rolled_back() {
     let transactions = transactions(3);
-    let (mut other, top) = writer(&transactions);
-    let savepoint = other.savepoint();
-    let sub = other.xid().unwrap();
+    let (mut other, savepoint, [top, sub]) = writer_in_savepoint(&transactions);
     thread::scope(|scope| {
-        let waiter = scope.spawn(|| {
-            let mut t = transactions.begin(Isolation::ReadCommitted);
-            t.wait_for(sub).unwrap();
-            transactions.status(sub)
-        });
-        until_waiting(&transactions, 1);
+        let waiter = spawn_waiter(scope, &transactions, sub);
         other.rollback_to(savepoint).unwrap();
         assert_eq!(waiter.join().unwrap(), XidStatus::Aborted);
     });
@@ -105,16 +125,9 @@ fn a_waiter_on_a_savepoint_goes_on_when_that_is_rolled_back() {
 #[test]
 fn a_waiter_on_a_released_savepoint_waits_for_all_of_the_transaction() {
     let transactions = transactions(3);
-    let (mut other, _) = writer(&transactions);
-    let savepoint = other.savepoint();
-    let sub = other.xid().unwrap();
+    let (mut other, savepoint, [_, sub]) = writer_in_savepoint(&transactions);
     thread::scope(|scope| {
-        let waiter = scope.spawn(|| {
-            let mut t = transactions.begin(Isolation::ReadCommitted);
-            t.wait_for(sub).unwrap();
-            transactions.status(sub)
-        });
-        until_waiting(&transactions, 1);
+        let waiter = spawn_waiter(scope, &transactions, sub);
         other.release(savepoint).unwrap();
         assert_eq!(transactions.wait_statistics().waiting, 1);
         other.commit().unwrap();
@@ -166,9 +179,7 @@ fn a_transaction_that_would_wait_for_itself_is_refused() {
 #[test]
 fn a_circle_over_a_savepoint_a_transaction_and_a_relation_is_found() {
     let transactions = transactions(3);
-    let (mut a, _) = writer(&transactions);
-    let savepoint = a.savepoint();
-    let sub = a.xid().unwrap();
+    let (mut a, savepoint, [_, sub]) = writer_in_savepoint(&transactions);
     let (mut b, _) = writer(&transactions);
     b.lock_relation(relation(1), LockMode::Exclusive).unwrap();
     let (mut c, c_xid) = writer(&transactions);
@@ -196,8 +207,7 @@ fn a_circle_over_a_savepoint_a_transaction_and_a_relation_is_found() {
 #[test]
 fn a_circle_over_two_relations_is_found() {
     let transactions = transactions(3);
-    let mut a = transactions.begin(Isolation::ReadCommitted);
-    let mut b = transactions.begin(Isolation::ReadCommitted);
+    let (mut a, mut b) = (begin(&transactions), begin(&transactions));
     a.lock_relation(relation(1), LockMode::Shared).unwrap();
     b.lock_relation(relation(2), LockMode::Shared).unwrap();
     thread::scope(|scope| {
@@ -215,8 +225,7 @@ fn a_circle_over_two_relations_is_found() {
 #[test]
 fn shared_locks_go_together_and_an_exclusive_one_alone() {
     let transactions = transactions(3);
-    let begin = || transactions.begin(Isolation::ReadCommitted);
-    let (mut a, mut b, mut c) = (begin(), begin(), begin());
+    let [mut a, mut b, mut c] = three(&transactions);
     assert!(a.try_lock_relation(relation(1), LockMode::Shared));
     assert!(b.try_lock_relation(relation(1), LockMode::Shared));
     assert!(!c.try_lock_relation(relation(1), LockMode::Exclusive));
@@ -235,8 +244,7 @@ fn shared_locks_go_together_and_an_exclusive_one_alone() {
 #[test]
 fn who_asks_for_a_relation_alone_is_not_passed_by_those_who_come_later() {
     let transactions = transactions(3);
-    let begin = || transactions.begin(Isolation::ReadCommitted);
-    let (mut reader, mut alone, mut later) = (begin(), begin(), begin());
+    let [mut reader, mut alone, mut later] = three(&transactions);
     reader.lock_relation(relation(1), LockMode::Shared).unwrap();
     let order = AtomicU64::new(0);
     thread::scope(|scope| {
@@ -264,8 +272,7 @@ fn who_asks_for_a_relation_alone_is_not_passed_by_those_who_come_later() {
 #[test]
 fn of_two_who_share_a_relation_and_both_want_it_alone_the_second_is_refused() {
     let transactions = transactions(3);
-    let begin = || transactions.begin(Isolation::ReadCommitted);
-    let (mut a, mut b, mut queued) = (begin(), begin(), begin());
+    let [mut a, mut b, mut queued] = three(&transactions);
     a.lock_relation(relation(1), LockMode::Shared).unwrap();
     b.lock_relation(relation(1), LockMode::Shared).unwrap();
     thread::scope(|scope| {
@@ -330,7 +337,7 @@ fn many_transactions_over_few_things_all_end() {
             scope.spawn(move || {
                 let mut rng = Rng::new(seed);
                 for _ in 0..2_000 {
-                    let mut t = transactions.begin(Isolation::ReadCommitted);
+                    let mut t = begin(transactions);
                     let mut adds = 0;
                     match work(&mut rng, &mut t, transactions, things, &mut adds) {
                         Ok(()) => t.commit().unwrap(),

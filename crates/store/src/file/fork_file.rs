@@ -120,28 +120,17 @@ impl ForkFile {
         first: u32,
         mut buffers: &mut [IoSliceMut<'_>],
     ) -> Result<u64, StoreError> {
-        let (number, mut offset) = self.place(first);
+        let (number, offset) = self.place(first);
         let segments = self.segments.read();
         let Some(segment) = segments.get(number as usize) else {
             return Err(self.error(number, offset, &io::ErrorKind::NotFound.into()));
         };
-        let mut calls = 0;
-        while !buffers.is_empty() {
-            calls += 1;
-            match segment.file.read_at(buffers, offset) {
-                Ok(0) => {
-                    let error = io::ErrorKind::UnexpectedEof.into();
-                    return Err(self.error(number, offset, &error));
-                }
-                Ok(bytes) => {
-                    IoSliceMut::advance_slices(&mut buffers, bytes);
-                    offset += bytes as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.error(number, offset, &error)),
-            }
-        }
-        Ok(calls)
+        let len = buffers.iter().map(|buffer| buffer.len()).sum();
+        self.call_until_done((number, offset), len, io::ErrorKind::UnexpectedEof, |offset| {
+            let bytes = segment.file.read_at(buffers, offset)?;
+            IoSliceMut::advance_slices(&mut buffers, bytes);
+            Ok(bytes)
+        })
     }
 
     /// Writes adjacent blocks of one file, all of them, and makes the file if it is not there.
@@ -151,7 +140,7 @@ impl ForkFile {
         first: u32,
         mut buffers: &mut [IoSlice<'_>],
     ) -> Result<u64, StoreError> {
-        let (number, mut offset) = self.place(first);
+        let (number, offset) = self.place(first);
         if self.segments.read().len() <= number as usize {
             self.add_segments(number)?;
         }
@@ -159,24 +148,37 @@ impl ForkFile {
         let Some(segment) = segments.get(number as usize) else {
             return Err(self.error(number, offset, &io::ErrorKind::NotFound.into()));
         };
-        let mut calls = 0;
-        while !buffers.is_empty() {
+        let len = buffers.iter().map(|buffer| buffer.len()).sum();
+        let place = (number, offset);
+        let calls = self.call_until_done(place, len, io::ErrorKind::WriteZero, |offset| {
+            let bytes = segment.file.write_at(buffers, offset)?;
+            IoSlice::advance_slices(&mut buffers, bytes);
+            Ok(bytes)
+        })?;
+        // After the write: a sync that takes the mark away before it would leave it out.
+        segment.unsynced.store(true, Ordering::Release);
+        Ok(calls)
+    }
+
+    /// Repeats a system call, which says how many bytes it did of those from an offset on, until it has done
+    /// `len` of them. None at all is an error of the kind `nothing`. Returns how many calls that took.
+    fn call_until_done(
+        &self,
+        (number, mut offset): (u32, u64),
+        len: usize,
+        nothing: io::ErrorKind,
+        mut call: impl FnMut(u64) -> io::Result<usize>,
+    ) -> Result<u64, StoreError> {
+        let (end, mut calls) = (offset + len as u64, 0);
+        while offset < end {
             calls += 1;
-            match segment.file.write_at(buffers, offset) {
-                Ok(0) => {
-                    let error = io::ErrorKind::WriteZero.into();
-                    return Err(self.error(number, offset, &error));
-                }
-                Ok(bytes) => {
-                    IoSlice::advance_slices(&mut buffers, bytes);
-                    offset += bytes as u64;
-                }
+            match call(offset) {
+                Ok(0) => return Err(self.error(number, offset, &nothing.into())),
+                Ok(bytes) => offset += bytes as u64,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(self.error(number, offset, &error)),
             }
         }
-        // After the write: a sync that takes the mark away before it would leave it out.
-        segment.unsynced.store(true, Ordering::Release);
         Ok(calls)
     }
 

@@ -103,6 +103,13 @@ impl Bed {
         assert_eq!(self.try_delete(transaction, tid).unwrap(), Modified::Done(tid));
     }
 
+    /// Deletes rows in a transaction of their own.
+    pub(crate) fn delete_committed<'a>(&self, tids: impl IntoIterator<Item = &'a ItemPointer>) {
+        let mut transaction = self.begin();
+        tids.into_iter().for_each(|tid| self.delete(&mut transaction, *tid));
+        transaction.commit().unwrap();
+    }
+
     /// What the transaction sees at an address.
     pub(crate) fn fetch(&self, transaction: &TransactionCore, tid: ItemPointer) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
@@ -126,6 +133,15 @@ impl Bed {
         let mut payloads: Vec<_> = rows.into_iter().map(|(_, payload)| payload).collect();
         payloads.sort();
         payloads
+    }
+
+    /// The heap as its files have it, in a pool of its own.
+    pub(crate) fn reopened(&self) -> (Arc<BufferPool>, Relation) {
+        let disk = Arc::new(FileDisk::new(self.directory.path()));
+        let pool = Arc::new(BufferPool::new(disk, *self.pool.options()));
+        let transactions = self.transactions.clone();
+        let heap = Relation::open(pool.clone(), transactions, ID, self.heap.kind()).unwrap();
+        (pool, heap)
     }
 
     fn main(&self) -> ForkId {
