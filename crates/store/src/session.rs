@@ -64,11 +64,13 @@ impl Transaction {
         self.core.savepoint()
     }
 
-    /// Undoes all since that savepoint, which stays.
+    /// Undoes all since that savepoint, which stays. Tables that were not used before it are free for others.
     ///
     /// # Errors
     /// [`StoreError::NoSavepoint`] if it is not open in this transaction.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<(), StoreError> {
+        // Its lock may be gone.
+        self.locked = None;
         self.core.rollback_to(savepoint)
     }
 

@@ -187,6 +187,8 @@ pub(crate) mod mutant {
         ReuseUnseen,
         /// The tag of a frame is not looked at again under its latch.
         TrustHint,
+        /// Who waits for a relation is not told when its lock is given up at a savepoint.
+        UnlockUnsaid,
     }
 
     std::thread_local! {

@@ -149,6 +149,35 @@ fn exclusive_races_shared() {
     other.join().expect("no panic");
 }
 
+/// A relation wanted alone against one that is taken with others, and given up at a savepoint.
+fn exclusive_races_a_rollback() {
+    let transactions = transactions();
+    let relation = RelationId::new(1);
+    let mut t = begin(&transactions);
+    let savepoint = t.savepoint();
+    t.lock_relation(relation, LockMode::Shared).expect("no circle");
+    let inside = Arc::new(AtomicU32::new(1));
+    let other = {
+        let inside = inside.clone();
+        thread::spawn(move || {
+            inside.fetch_sub(1, Relaxed);
+            t.rollback_to(savepoint).expect("open");
+            t
+        })
+    };
+    let mut alone = begin(&transactions);
+    assert_eq!(alone.lock_relation(relation, LockMode::Exclusive), Ok(()));
+    assert_eq!(inside.load(Relaxed), 0);
+    drop(alone);
+    drop(other.join().expect("no panic"));
+}
+
+#[test]
+fn a_relation_is_had_alone_once_others_rolled_back_what_they_had_it_for() {
+    explore(3, Mutant::None, exclusive_races_a_rollback);
+    explore(3, Mutant::UnlockUnsaid, exclusive_races_a_rollback);
+}
+
 #[test]
 fn a_relation_is_not_had_alone_and_with_others() {
     explore(3, Mutant::None, exclusive_races_shared);

@@ -230,6 +230,35 @@ fn a_savepoint_takes_rows_and_values_back() {
 }
 
 #[test]
+fn a_table_that_was_used_after_a_savepoint_is_free_once_that_is_rolled_back() {
+    let (_directory, store) = open();
+    let schema = || documents(Storage::External, ToastFlavour::Oid);
+    let kept = store.create_table("kept", schema()).unwrap();
+    let dropped = store.create_table("dropped", schema()).unwrap();
+    let mut transaction = store.begin(Isolation::ReadCommitted);
+    transaction.insert(&kept, &[1.into(), (&noise(1, 5000)).into()]).unwrap();
+    let savepoint = transaction.savepoint();
+    transaction.insert(&dropped, &[1.into(), (&noise(1, 5000)).into()]).unwrap();
+    transaction.rollback_to(savepoint).unwrap();
+    // Whoever uses it again has it again.
+    transaction.insert(&dropped, &[2.into(), (&noise(2, 5000)).into()]).unwrap();
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| store.drop_table(&dropped));
+        while store.statistics().waits.waiting == 0 && !other.is_finished() {
+            std::thread::yield_now();
+        }
+        assert!(!other.is_finished(), "dropped while a transaction has rows in it");
+        transaction.rollback_to(savepoint).unwrap();
+        // The transaction is open still.
+        assert_eq!(other.join().unwrap(), Ok(()));
+    });
+    let again = transaction.insert(&dropped, &[1.into(), (&noise(1, 5000)).into()]);
+    assert_eq!(again, Err(StoreError::TableMissing));
+    assert_eq!(body(&mut transaction, &kept, 1), Some(noise(1, 5000)));
+    transaction.commit().unwrap();
+}
+
+#[test]
 fn a_row_that_cannot_be_changes_nothing_and_the_transaction_goes_on() {
     let (_directory, store) = open();
     let schema = Schema::new([

@@ -242,6 +242,65 @@ fn shared_locks_go_together_and_an_exclusive_one_alone() {
 }
 
 #[test]
+fn a_waiter_for_a_relation_goes_on_when_its_lock_is_rolled_back() {
+    for (mode, other) in [
+        (LockMode::Shared, LockMode::Exclusive),
+        (LockMode::Exclusive, LockMode::Shared),
+        (LockMode::Exclusive, LockMode::Exclusive),
+    ] {
+        let transactions = transactions(3);
+        let mut holder = transactions.begin(Isolation::ReadCommitted);
+        holder.lock_relation(relation(2), LockMode::Shared).unwrap();
+        let savepoint = holder.savepoint();
+        holder.lock_relation(relation(1), mode).unwrap();
+        let inner = holder.savepoint();
+        holder.lock_relation(relation(3), mode).unwrap();
+        // What is released belongs to what is around it.
+        holder.release(inner).unwrap();
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                let mut t = transactions.begin(Isolation::ReadCommitted);
+                t.lock_relation(relation(1), other).unwrap();
+                t.lock_relation(relation(3), other).unwrap();
+                assert!(!t.try_lock_relation(relation(2), LockMode::Exclusive), "taken before");
+            });
+            until_waiting(&transactions, 1);
+            holder.rollback_to(savepoint).unwrap();
+            waiter.join().unwrap();
+        });
+        // It can have them again, and keeps what it then has to the end.
+        holder.lock_relation(relation(1), mode).unwrap();
+        let mut late = transactions.begin(Isolation::ReadCommitted);
+        assert!(!late.try_lock_relation(relation(1), LockMode::Exclusive));
+        holder.commit().unwrap();
+        assert!(late.try_lock_relation(relation(1), LockMode::Exclusive));
+    }
+}
+
+#[test]
+fn a_lock_that_was_made_stronger_is_as_strong_as_before_when_that_is_rolled_back() {
+    let transactions = transactions(3);
+    let begin = || transactions.begin(Isolation::ReadCommitted);
+    let (mut a, mut b) = (begin(), begin());
+    a.lock_relation(relation(1), LockMode::Shared).unwrap();
+    let savepoint = a.savepoint();
+    a.lock_relation(relation(1), LockMode::Exclusive).unwrap();
+    assert!(!b.try_lock_relation(relation(1), LockMode::Shared));
+    a.rollback_to(savepoint).unwrap();
+    assert!(b.try_lock_relation(relation(1), LockMode::Shared));
+    assert!(
+        !b.try_lock_relation(relation(1), LockMode::Exclusive),
+        "the other has it shared still"
+    );
+    // One that is strong from before stays so.
+    a.lock_relation(relation(2), LockMode::Exclusive).unwrap();
+    let savepoint = a.savepoint();
+    a.lock_relation(relation(2), LockMode::Shared).unwrap();
+    a.rollback_to(savepoint).unwrap();
+    assert!(!b.try_lock_relation(relation(2), LockMode::Shared));
+}
+
+#[test]
 fn who_asks_for_a_relation_alone_is_not_passed_by_those_who_come_later() {
     let transactions = transactions(3);
     let [mut reader, mut alone, mut later] = three(&transactions);

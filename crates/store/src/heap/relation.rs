@@ -20,8 +20,8 @@ use crate::{Fork, RelationId, RelationKind, StoreError, StoreFile};
 /// A heap in the buffer pool: the rows of a table, or the chunks of its values.
 ///
 /// Whoever uses one in a transaction holds its lock there,
-/// [shared](crate::transaction::LockMode::Shared), from the first use to the end: else vacuum may
-/// cut off the blocks that it reads.
+/// [shared](crate::transaction::LockMode::Shared), from the first use to the end, or until that use is
+/// rolled back: else vacuum may cut off the blocks that it reads.
 pub struct Relation {
     pub(super) id: RelationId,
     pub(super) kind: RelationKind,

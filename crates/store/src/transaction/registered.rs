@@ -43,6 +43,8 @@ pub(super) struct Kept {
 pub(super) struct Level {
     /// How many ids there were when it began.
     pub(super) first: usize,
+    /// How many locks there were.
+    pub(super) locks: usize,
     /// Its own.
     pub(super) xid: Option<Xid>,
     /// Tells savepoints of the same depth apart.
@@ -117,6 +119,22 @@ impl Registered {
         let Self { slot, kept: Some(kept) } = self else { return };
         let behind = kept.taken.registered;
         kept.take(slot, behind);
+    }
+
+    /// Gives up the locks from the one at `first` on, and whoever waits for them goes on.
+    pub(super) fn unlock_from(&mut self, first: usize) {
+        let Self { slot, kept: Some(kept) } = self else { return };
+        let Kept { shared, number, locks, .. } = &mut **kept;
+        let Some(since @ [_, ..]) = locks.get(first..) else { return };
+        let mut state = slot.state.lock();
+        state.shared.retain(|held| !since.contains(&(*held, LockMode::Shared)));
+        // As where a transaction ends: whoever wants one alone saw it here, and is seen now, or will not.
+        let is_wanted = shared.strong.load(Ordering::Acquire) > 0;
+        drop(state);
+        if is_wanted && !mutated!(UnlockUnsaid) {
+            shared.unlock_relations(*number, since);
+        }
+        locks.truncate(first);
     }
 
     /// The snapshot, for a command.

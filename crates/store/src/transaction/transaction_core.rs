@@ -29,7 +29,7 @@ pub struct Savepoint {
 
 impl TransactionCore {
     pub(super) fn new(mut registered: Registered, isolation: Isolation) -> Self {
-        registered.kept_mut().levels.push(Level { first: 0, xid: None, serial: 0 });
+        registered.kept_mut().levels.push(Level { first: 0, locks: 0, xid: None, serial: 0 });
         Self { registered, isolation, command: 0, serials: 0 }
     }
 
@@ -124,14 +124,14 @@ impl TransactionCore {
     pub fn savepoint(&mut self) -> Savepoint {
         self.serials += 1;
         let serial = self.serials;
-        let Kept { xids, levels, .. } = self.registered.kept_mut();
+        let Kept { xids, locks, levels, .. } = self.registered.kept_mut();
         let depth = levels.len();
-        levels.push(Level { first: xids.len(), xid: None, serial });
+        levels.push(Level { first: xids.len(), locks: locks.len(), xid: None, serial });
         Savepoint { depth, serial }
     }
 
     /// Undoes all since that savepoint, and whoever waits for it goes on. The savepoint stays;
-    /// those within it are gone. Relation locks are kept.
+    /// those within it are gone, and so are the relation locks that were taken since.
     ///
     /// # Errors
     ///
@@ -139,10 +139,12 @@ impl TransactionCore {
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<(), StoreError> {
         let Savepoint { depth, serial } = self.open(savepoint)?;
         let levels = &mut self.registered.kept_mut().levels;
-        let first = levels[depth].first;
+        let Level { first, locks, .. } = levels[depth];
         levels.truncate(depth);
-        levels.push(Level { first, xid: None, serial });
+        levels.push(Level { first, locks, xid: None, serial });
         self.end(first, XidStatus::Aborted);
+        // What was done under them is undone by now.
+        self.registered.unlock_from(locks);
         Ok(())
     }
 
@@ -195,7 +197,8 @@ impl TransactionCore {
         self.kept().shared.wait_for(self.kept().number, xid)
     }
 
-    /// Locks a relation until the transaction ends; waits for it if need be.
+    /// Locks a relation until the transaction ends, or is rolled back to a savepoint that it had
+    /// before; waits for it if need be.
     ///
     /// # Errors
     ///
@@ -208,8 +211,7 @@ impl TransactionCore {
         self.lock(relation, mode, true).map(|_| ())
     }
 
-    /// Locks a relation until the transaction ends, if that can be done without waiting. Says
-    /// whether it was.
+    /// The same, if that can be done without waiting. Says whether it was.
     pub fn try_lock_relation(&mut self, relation: RelationId, mode: LockMode) -> bool {
         self.lock(relation, mode, false).unwrap_or(false)
     }

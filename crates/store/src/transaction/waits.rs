@@ -184,13 +184,13 @@ impl Shared {
         Ok(true)
     }
 
-    /// Lets those have the relations that wait for them; the shared locks of the slot are gone
-    /// already.
+    /// Takes those locks from a slot, and lets those have the relations that wait for them; the shared
+    /// ones are gone from the slot already.
     pub(super) fn unlock_relations(&self, slot: usize, locks: &[(RelationId, LockMode)]) {
         let mut waits = self.waits.lock();
-        for &(relation, _) in locks {
+        for &(relation, mode) in locks {
             if let Some(claims) = waits.relations.get_mut(&relation) {
-                claims.exclusive.take_if(|holder| *holder == slot);
+                claims.exclusive.take_if(|holder| *holder == slot && mode == LockMode::Exclusive);
                 self.grant(&mut waits, relation);
             }
         }
