@@ -26,7 +26,7 @@ const COMMAND: u32 = 10;
 const SNAPSHOT: Snapshot<'_> = Snapshot {
     xmin: Xid::new(RUNNING),
     xmax: Xid::new(250),
-    in_progress: &[Xid::new(LATER), Xid::new(RUNNING), Xid::new(SUB), Xid::new(OWN)],
+    in_progress: &[Xid::new(RUNNING), Xid::new(SUB), Xid::new(LATER), Xid::new(OWN)],
     command: COMMAND,
 };
 
@@ -263,6 +263,25 @@ fn a_snapshot_knows_old_new_and_listed_transactions() {
         (0x8000_0200, false), // more than half a circle ahead is the past
     ] {
         assert_eq!(SNAPSHOT.is_in_progress(Xid::new(xid)), in_progress, "{xid}");
+    }
+}
+
+#[test]
+fn each_of_many_listed_transactions_is_found_where_the_circle_closes_too() {
+    for xmin in [3_u32, 0x7fff_ff00, u32::MAX - 700] {
+        let xid = |distance: u32| Xid::new(xmin.wrapping_add(distance));
+        // Of three thousand ids every third, and some more; but the special ones where the circle closes.
+        let is_listed = |distance: u32| {
+            xid(distance).is_normal() && (distance.is_multiple_of(3) || distance % 256 == 7)
+        };
+        let in_progress: Vec<_> = (0..3000).filter(|&d| is_listed(d)).map(xid).collect();
+        let snapshot =
+            Snapshot { xmin: xid(0), xmax: xid(3000), in_progress: &in_progress, command: COMMAND };
+        for distance in 0..3000 {
+            let found = snapshot.is_in_progress(xid(distance));
+            assert_eq!(found, is_listed(distance), "{distance} from {xmin}");
+        }
+        assert!(snapshot.is_in_progress(xid(3000)) && !snapshot.is_in_progress(xid(u32::MAX)));
     }
 }
 

@@ -173,6 +173,30 @@ fn a_snapshot_holds_subtransactions_of_others() {
 }
 
 #[test]
+fn a_snapshot_tells_those_of_a_thousand_that_run_from_those_that_ended() {
+    // The counter wraps in the middle.
+    let transactions = transactions(ROUND - 700);
+    let mut open: Vec<_> = (0..1500).map(|_| Some(writer(&transactions))).collect();
+    let mut ended = Vec::new();
+    for (_, ended_too) in open.iter_mut().enumerate().filter(|(number, _)| number % 3 == 1) {
+        let (t, xid) = ended_too.take().unwrap();
+        t.commit().unwrap();
+        ended.push(xid);
+    }
+    let reader = transactions.begin(RepeatableRead);
+    let view = reader.view();
+    let snapshot = view.snapshot();
+    assert!(snapshot.in_progress.len() >= 990, "{}", snapshot.in_progress.len());
+    assert!(ended.iter().all(|xid| !snapshot.is_in_progress(*xid)));
+    for (t, xid) in open.into_iter().flatten() {
+        assert!(snapshot.is_in_progress(xid), "{xid}");
+        // What ends now ran when the snapshot was taken.
+        t.commit().unwrap();
+        assert!(snapshot.is_in_progress(xid), "{xid}");
+    }
+}
+
+#[test]
 fn ids_pass_over_the_special_ones_where_they_wrap_and_old_ones_stay_older() {
     let transactions = transactions(4_294_967_290);
     let before = Row::insert(&mut transactions.begin(ReadCommitted));
