@@ -42,6 +42,7 @@ mod held;
 #[cfg(not(any(feature = "std", pgtoast_loom)))]
 mod lock;
 mod place;
+mod shared_blocks;
 mod slab;
 mod supply;
 

@@ -5,31 +5,20 @@
 //! ```
 //! Source: `bump.c` (REL_17).
 use alloc::vec::Vec;
-use core::cell::{Cell, RefCell};
+use core::cell::RefCell;
 use core::ptr::NonNull;
 
-use super::{
-    BlockHeader, BlockList, BlockRef, Cursor, Engine, Supply, checked_large, hand_out, wipe,
-};
+use super::shared_blocks::{Rules, SharedBlocks};
+use super::{BlockHeader, BlockList, BlockRef, Engine, hand_out, wipe};
 use crate::sizes::maxalign;
-use crate::{Account, BlockSizes, Headers, MemoryError};
+use crate::{Account, BlockSizes, MemoryError};
 
 /// The kind of context for chunks that go all at once: nothing is freed alone, and nothing is spent on
 /// being able to.
 #[derive(Debug)]
 pub struct Bump {
-    supply: Supply,
-    sizes: BlockSizes,
-    headers: Headers,
-    huge: bool,
-    /// The largest chunk without a block of its own: a multiple of 8.
-    limit: usize,
-    next_bytes: Cell<usize>,
-    cursor: Cursor,
-    current: Cell<BlockRef<BlockHeader>>,
-    keeper: BlockRef<BlockHeader>,
     /// Each block before those it was made after.
-    blocks: BlockList<BlockHeader>,
+    blocks: SharedBlocks,
     /// Blocks of a single chunk; the same order.
     external: BlockList<BlockHeader>,
     /// Those that can be gone back to, the oldest first. Their blocks are not given back before them.
@@ -58,65 +47,26 @@ impl Bump {
         sizes: BlockSizes,
         huge: bool,
     ) -> Result<Self, MemoryError> {
-        let sizes = sizes.checked()?;
         let headers = account.release().bump();
-        let supply = Supply::new(account, headers.block, false);
-        let keeper = supply.take_new(sizes.first(headers))?;
-        supply.account.tally().overhead.add(headers.context);
-        let bump = Self {
-            limit: sizes.generation_limit(headers) & !7,
-            next_bytes: Cell::new(sizes.init),
-            cursor: Cursor::new(),
-            current: Cell::new(keeper),
-            keeper,
-            blocks: BlockList::new(),
-            external: BlockList::new(),
-            marks: RefCell::new(Vec::new()),
-            supply,
-            sizes,
-            headers,
-            huge,
-        };
-        bump.blocks.push(keeper);
-        bump.enter_keeper();
-        Ok(bump)
-    }
-
-    fn enter_keeper(&self) {
-        let remaining = self.keeper.size() - self.headers.context - self.headers.block;
-        self.cursor.enter(self.account(), self.keeper, remaining);
-        self.current.set(self.keeper);
+        let rules =
+            Rules { limit: BlockSizes::generation_limit, counted: false, has_structure: true };
+        let blocks = SharedBlocks::create(account, sizes, headers, huge, rules)?;
+        Ok(Self { blocks, external: BlockList::new(), marks: RefCell::new(Vec::new()) })
     }
 
     #[cold]
     #[inline(never)]
     fn allocate_from_new_block(&self, size: usize) -> Result<NonNull<u8>, MemoryError> {
-        let mut bytes = self.next_bytes.get();
-        self.next_bytes.set((bytes * 2).min(self.sizes.max));
-        let need = size + self.headers.block;
-        if bytes < need {
-            bytes = need.next_power_of_two();
-        }
-        let block = self.supply.take(need, bytes)?;
-        let tally = self.account().tally();
-        let rest = tally.remaining.get();
-        self.current.get().set_tail(rest);
-        tally.tails.add(rest);
-        self.blocks.push(block);
-        self.current.set(block);
-        self.cursor.enter(self.account(), block, block.size() - self.headers.block);
-        let start = self.cursor.carve(self.account(), size);
-        Ok(hand_out(start.ok_or(MemoryError::OutOfMemory { requested: size })?, size))
+        let start = self.blocks.go_on(self.blocks.add(size)?, size)?;
+        Ok(hand_out(start, size))
     }
 
     #[cold]
     #[inline(never)]
     fn allocate_external(&self, size: usize) -> Result<NonNull<u8>, MemoryError> {
-        let size = checked_large(size, self.huge)?;
-        let block = self.supply.take_new(size + self.headers.block)?;
+        let (block, chunk) = self.blocks.take_external(size)?;
         self.external.push(block);
-        // SAFETY: the block has its header and the chunk.
-        Ok(unsafe { block.at(self.headers.block) })
+        Ok(chunk)
     }
 
     /// Remembers what there is, under a serial that is larger than all before it.
@@ -124,9 +74,9 @@ impl Bump {
         self.marks.borrow_mut().push(Mark {
             serial,
             epoch,
-            current: self.current.get(),
+            current: self.blocks.current.get(),
             remaining: self.account().tally().remaining.get(),
-            next_bytes: self.next_bytes.get(),
+            next_bytes: self.blocks.next_bytes.get(),
             external: self.external.first(),
         });
     }
@@ -144,24 +94,23 @@ impl Bump {
             let Some(block) = self.external.pop() else { break };
             // SAFETY: it is out of the list, and younger than the mark and so than all marks that are left;
             // its chunk is not reached any more.
-            unsafe { self.supply.release(block) };
+            unsafe { self.blocks.supply.release(block) };
         }
-        while let Some(block) = self.blocks.first()
+        while let Some(block) = self.blocks.list.first()
             && block != mark.current
         {
-            self.blocks.remove(block);
-            if block != self.current.get() {
+            self.blocks.list.remove(block);
+            if block != self.blocks.current.get() {
                 tally.tails.subtract(block.tail());
             }
             // SAFETY: as above, and `current` is set below.
-            unsafe { self.supply.release(block) };
+            unsafe { self.blocks.supply.release(block) };
         }
-        if mark.current != self.current.get() {
+        if mark.current != self.blocks.current.get() {
             tally.tails.subtract(mark.current.tail());
-            self.current.set(mark.current);
         }
-        self.cursor.enter(self.account(), mark.current, mark.remaining);
-        self.next_bytes.set(mark.next_bytes);
+        self.blocks.enter(mark.current, mark.remaining);
+        self.blocks.next_bytes.set(mark.next_bytes);
         self.marks.get_mut().push(mark);
         true
     }
@@ -174,16 +123,16 @@ unsafe impl Engine for Bump {
     const REDIRECTS: bool = false;
 
     fn account(&self) -> &Account {
-        &self.supply.account
+        self.blocks.account()
     }
 
     #[inline]
     fn allocate(&self, size: usize) -> Result<NonNull<u8>, MemoryError> {
-        if size > self.limit {
+        if size > self.blocks.limit {
             return self.allocate_external(size);
         }
         let size = maxalign(size);
-        match self.cursor.carve(self.account(), size) {
+        match self.blocks.carve(size) {
             Some(chunk) => Ok(hand_out(chunk, size)),
             None => self.allocate_from_new_block(size),
         }
@@ -207,15 +156,15 @@ unsafe impl Engine for Bump {
         if new <= maxalign(old) {
             return Ok(Some(chunk));
         }
-        if old > self.limit || new > self.limit {
+        if old > self.blocks.limit || new > self.blocks.limit {
             return Ok(None);
         }
         let (old, new) = (maxalign(old), maxalign(new));
         let remaining = self.account().tally().remaining.get();
         // The last chunk of the current block ends where the rest begins, and may take more of it.
-        let is_last = chunk.addr().get() + old == self.cursor.rest(remaining).addr().get();
+        let is_last = chunk.addr().get() + old == self.blocks.cursor.rest(remaining).addr().get();
         if is_last && new - old <= remaining {
-            let added = self.cursor.carve(self.account(), new - old);
+            let added = self.blocks.carve(new - old);
             return Ok(added.map(|added| {
                 hand_out(added, new - old);
                 chunk
@@ -230,22 +179,17 @@ unsafe impl Engine for Bump {
 
     fn reset(&mut self, keep_bytes: usize) {
         self.marks.get_mut().clear();
-        // SAFETY: the keeper is left out; the current block is set below, and no chunk is reached any
-        // more.
-        unsafe { self.supply.take_back(&self.blocks, Some(self.keeper), keep_bytes) };
+        // SAFETY: there are no marks any more, and no chunk is reached.
+        unsafe { self.blocks.reset(keep_bytes) };
         while let Some(block) = self.external.pop() {
             // SAFETY: it is out of the list, and its chunk is not reached any more.
-            unsafe { self.supply.release(block) };
+            unsafe { self.blocks.supply.release(block) };
         }
-        self.next_bytes.set(self.sizes.init);
-        self.enter_keeper();
     }
 }
 
 impl Drop for Bump {
     fn drop(&mut self) {
         self.reset(0);
-        // SAFETY: nothing is used any more.
-        unsafe { self.supply.take_back(&self.blocks, None, 0) };
     }
 }
