@@ -1,5 +1,6 @@
 //! What the contexts do with blocks, in plain numbers and without memory: the same requests give the
 //! same blocks, so tests compare the two, and the figures of a large workload cost nothing.
+mod cohorts;
 mod slab;
 
 use alloc::vec::Vec;
@@ -7,6 +8,7 @@ use alloc::vec::Vec;
 use crate::sizes::{CLASSES, class_of, maxalign};
 use crate::{BlockSizes, Headers, Release};
 
+pub use cohorts::{TwinCohort, TwinCohorts, TwinPlace};
 pub use slab::TwinSlab;
 
 /// A Generation's blocks.
@@ -34,9 +36,10 @@ struct TwinBlock {
 pub struct TwinFigures {
     /// Bytes from the system.
     pub mem_allocated: usize,
-    /// Blocks.
+    /// Blocks; spans of pages, and blocks of a single chunk.
     pub blocks: usize,
-    /// Bytes at the ends of blocks, and of an AllocSet in freed chunks, headers counted.
+    /// Bytes at the ends of blocks, and of an AllocSet in freed chunks, headers counted; of pages, all that
+    /// no chunk has.
     pub free_bytes: usize,
 }
 
