@@ -3,10 +3,9 @@ mod common;
 
 use std::io::{Read, Seek, SeekFrom, Write};
 
-use common::{RELATION, pattern, store, value};
-use pgtoast_base::{BlockNumber, ItemPointer, OffsetNumber};
+use common::{Nowhere, RELATION, pattern, store, value};
 use pgtoast_codec::CompressionMethod;
-use pgtoast_direct::{ChunkStore, DirectError, Failure, GroupOptions, MemoryError};
+use pgtoast_direct::{DirectError, Failure, GroupOptions};
 use pgtoast_testkit::Rng;
 
 #[test]
@@ -72,46 +71,11 @@ fn reading_on_in_small_pieces_fetches_no_tuple_twice() {
     }
 }
 
-/// A store that keeps nothing and counts.
-#[derive(Default)]
-struct Counting {
-    inserts: usize,
-    bytes: usize,
-    deletes: usize,
-    scratch: Vec<u8>,
-}
-
-impl ChunkStore for Counting {
-    type Error = MemoryError;
-    type Tuple<'s> = &'s [u8];
-
-    fn insert_with(
-        &mut self,
-        len: usize,
-        fill: impl FnOnce(&mut [u8]),
-    ) -> Result<ItemPointer, MemoryError> {
-        self.scratch.resize(len, 0);
-        fill(&mut self.scratch);
-        (self.inserts, self.bytes) = (self.inserts + 1, self.bytes + len);
-        let block = u32::try_from(self.inserts).expect("few");
-        Ok(ItemPointer::new(BlockNumber::new(block), OffsetNumber::FIRST))
-    }
-
-    fn fetch(&self, tid: ItemPointer) -> Result<&[u8], MemoryError> {
-        Err(MemoryError { tid, error: None })
-    }
-
-    fn delete(&mut self, _: ItemPointer) -> Result<(), MemoryError> {
-        self.deletes += 1;
-        Ok(())
-    }
-}
-
 #[test]
 fn the_largest_value_is_written_and_one_byte_more_is_not() {
     let most = (1 << 30) - 5;
     let piece = vec![0x5a; 1 << 20];
-    let mut store = Counting::default();
+    let mut store = Nowhere::default();
     let mut writer = RELATION.writer(&mut store);
     for start in (0..most).step_by(piece.len()) {
         writer.write(&piece[..piece.len().min(most - start)]).unwrap();
@@ -122,7 +86,7 @@ fn the_largest_value_is_written_and_one_byte_more_is_not() {
     let pointer = RELATION.pointer(written.root, most).unwrap();
     assert_eq!(pgtoast_varlena::ToastPointer::Direct(pointer).raw_len(), (1 << 30) - 1);
 
-    let mut store = Counting::default();
+    let mut store = Nowhere::default();
     let mut writer = RELATION.writer(&mut store);
     for start in (0..most).step_by(piece.len()) {
         writer.write(&piece[..piece.len().min(most - start)]).unwrap();

@@ -5,6 +5,7 @@ use pgtoast_store::{
     Column, ColumnType, CompressionMethod, Datum, Field, Isolation, Schema, Storage, Store,
     StoreError, StoreOptions, Table, ToastFlavour, Transaction,
 };
+use pgtoast_testkit::Rng;
 use tempfile::TempDir;
 
 fn open() -> (TempDir, Store) {
@@ -15,14 +16,7 @@ fn open() -> (TempDir, Store) {
 
 /// Bytes that do not compress, other ones for each seed.
 fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()[3]
-    };
-    (0..len).map(|_| next()).collect()
+    Rng::new(seed).bytes(len)
 }
 
 fn prose(len: usize) -> Vec<u8> {

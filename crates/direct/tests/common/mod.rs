@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each test file uses some of it")]
 use std::sync::LazyLock;
 
-use pgtoast_base::{BlockSize, Oid};
-use pgtoast_direct::{DirectRelation, MemoryStore, Parameters};
+use pgtoast_base::{BlockNumber, BlockSize, ItemPointer, OffsetNumber, Oid};
+use pgtoast_direct::{ChunkStore, DirectRelation, MemoryError, MemoryStore, Parameters};
 
 pub(crate) static DEFAULTS: LazyLock<Parameters> = LazyLock::new(Parameters::default);
 pub(crate) const RELATION: DirectRelation =
@@ -26,4 +26,38 @@ pub(crate) fn pattern(start: usize, len: usize) -> Vec<u8> {
 fn byte(at: usize) -> u8 {
     let mixed = (at as u64 / 8 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> (at % 8 * 8)).to_le_bytes()[0]
+}
+
+/// A store that keeps nothing and counts.
+#[derive(Default)]
+pub(crate) struct Nowhere {
+    pub(crate) inserts: usize,
+    pub(crate) deletes: usize,
+    scratch: Vec<u8>,
+}
+
+impl ChunkStore for Nowhere {
+    type Error = MemoryError;
+    type Tuple<'s> = &'s [u8];
+
+    fn insert_with(
+        &mut self,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<ItemPointer, MemoryError> {
+        self.scratch.resize(len, 0);
+        fill(&mut self.scratch);
+        self.inserts += 1;
+        let block = u32::try_from(self.inserts).expect("few");
+        Ok(ItemPointer::new(BlockNumber::new(block), OffsetNumber::FIRST))
+    }
+
+    fn fetch(&self, tid: ItemPointer) -> Result<&[u8], MemoryError> {
+        Err(MemoryError { tid, error: None })
+    }
+
+    fn delete(&mut self, _: ItemPointer) -> Result<(), MemoryError> {
+        self.deletes += 1;
+        Ok(())
+    }
 }

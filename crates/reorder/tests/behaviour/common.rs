@@ -2,8 +2,9 @@
 use pgtoast_base::{BlockSize, Lsn, Oid, Oid8, Xid};
 use pgtoast_page::Value;
 use pgtoast_reorder::{
-    Action, BuiltinType, Catalog, Change, Column, InsertFlags, Layout, Output, Record, Relation,
-    RelationMap, ReorderBuffer, ReorderError, ReplicaIdentity, SpillStore, TextOptions, TextOutput,
+    Action, BuiltinType, Catalog, Change, Column, InsertFlags, Layout, Message, Output, Record,
+    Relation, RelationMap, ReorderBuffer, ReorderError, ReplicaIdentity, RowChange, SpillStore,
+    TextOptions, TextOutput, TransactionInfo, Truncate,
 };
 use pgtoast_toast::{Chunk, ChunkSize, OutOfLine, ValueIdWidth};
 
@@ -115,6 +116,44 @@ impl<L: Layout, S: SpillStore, C: Catalog, O: Output<Error = ReorderError>> Feed
     pub(crate) fn commit(&mut self, xid: u32) {
         self.apply(xid, Action::Commit { subtransactions: &[] })
             .expect("a commit that goes through");
+    }
+}
+
+/// Looks at each row that changed, and at nothing else.
+pub(crate) struct EachRow<T> {
+    pub(crate) seen: T,
+    pub(crate) look: fn(&mut T, &mut RowChange<'_>) -> Result<(), ReorderError>,
+}
+
+impl<T> Output for EachRow<T> {
+    type Error = ReorderError;
+
+    fn begin(&mut self, _: &TransactionInfo) -> Result<(), ReorderError> {
+        Ok(())
+    }
+
+    fn change(
+        &mut self,
+        _: &TransactionInfo,
+        change: &mut RowChange<'_>,
+    ) -> Result<(), ReorderError> {
+        (self.look)(&mut self.seen, change)
+    }
+
+    fn truncate(&mut self, _: &TransactionInfo, _: &Truncate<'_>) -> Result<(), ReorderError> {
+        Ok(())
+    }
+
+    fn message(
+        &mut self,
+        _: Option<&TransactionInfo>,
+        _: &Message<'_>,
+    ) -> Result<(), ReorderError> {
+        Ok(())
+    }
+
+    fn commit(&mut self, _: &TransactionInfo) -> Result<(), ReorderError> {
+        Ok(())
     }
 }
 

@@ -1,9 +1,9 @@
 //! A rewritten table's chunks once went into decoding, whose parents' rows never came: gigabytes waited in
 //! memory for the commit. Chunks that were spilled stay where they are, and rewrites are left out.
-use crate::common::{Feeder, TABLE, TOAST, catalog, chunks, insert_chunk, row};
+use crate::common::{EachRow, Feeder, TABLE, TOAST, catalog, chunks, insert_chunk, row};
 use pgtoast_reorder::{
-    Change, CohortPages, ColumnValue, InsertFlags, MemorySpill, Message, Options, Output,
-    ReorderBuffer, ReorderError, ReorderStats, RowChange, TransactionInfo, Truncate,
+    Change, CohortPages, ColumnValue, InsertFlags, MemorySpill, Options, ReorderBuffer,
+    ReorderStats, RowChange,
 };
 use pgtoast_toast::ValueIdWidth;
 
@@ -11,47 +11,17 @@ const VALUES: u64 = 10_000;
 const VALUE_LEN: usize = 5 * 1996;
 const LIMIT: usize = 16 << 20;
 
-/// Looks at each value once.
-#[derive(Default)]
-struct Reader {
-    values: u64,
-}
-
-impl Output for Reader {
-    type Error = ReorderError;
-
-    fn begin(&mut self, _: &TransactionInfo) -> Result<(), ReorderError> {
-        Ok(())
-    }
-
-    fn change(
-        &mut self,
-        _: &TransactionInfo,
-        change: &mut RowChange<'_>,
-    ) -> Result<(), ReorderError> {
-        let expected = VALUES - self.values;
+/// Looks at each value once, and counts them.
+fn reader() -> EachRow<u64> {
+    let look = |values: &mut u64, change: &mut RowChange<'_>| {
+        let expected = VALUES - *values;
         let value = change.new_value(1)?;
         let ColumnValue::Value(bytes) = value else { panic!("{value:?}") };
         assert!(bytes.len() == VALUE_LEN && bytes.iter().all(|byte| *byte == byte_of(expected)));
-        self.values += 1;
+        *values += 1;
         Ok(())
-    }
-
-    fn truncate(&mut self, _: &TransactionInfo, _: &Truncate<'_>) -> Result<(), ReorderError> {
-        Ok(())
-    }
-
-    fn message(
-        &mut self,
-        _: Option<&TransactionInfo>,
-        _: &Message<'_>,
-    ) -> Result<(), ReorderError> {
-        Ok(())
-    }
-
-    fn commit(&mut self, _: &TransactionInfo) -> Result<(), ReorderError> {
-        Ok(())
-    }
+    };
+    EachRow { seen: 0, look }
 }
 
 fn byte_of(value_id: u64) -> u8 {
@@ -63,7 +33,7 @@ fn run(with_rows: bool) -> (ReorderStats, u64) {
     let options = Options { work_mem: LIMIT, ..Options::default() };
     let layout = CohortPages::new().expect("it holds nothing");
     let mut buffer = ReorderBuffer::new(layout, MemorySpill::new(), options);
-    let (catalog, mut output) = (catalog(), Reader::default());
+    let (catalog, mut output) = (catalog(), reader());
     let mut feeder = Feeder { buffer: &mut buffer, catalog: &catalog, output: &mut output, lsn: 0 };
     let mut pointers = Vec::new();
     for value_id in 1..=VALUES {
@@ -85,7 +55,7 @@ fn run(with_rows: bool) -> (ReorderStats, u64) {
         }
     }
     feeder.commit(700);
-    (buffer.stats(), output.values)
+    (buffer.stats(), output.seen)
 }
 
 #[test]
@@ -112,7 +82,7 @@ fn rows_in_reverse_order_at_the_end_of_their_command_find_their_chunks() {
 fn inserts_of_a_rewrite_are_left_out() {
     let layout = CohortPages::new().expect("it holds nothing");
     let mut buffer = ReorderBuffer::new(layout, MemorySpill::new(), Options::default());
-    let (catalog, mut output) = (catalog(), Reader::default());
+    let (catalog, mut output) = (catalog(), reader());
     let mut feeder = Feeder { buffer: &mut buffer, catalog: &catalog, output: &mut output, lsn: 0 };
     let (tuples, _) = chunks(1, &[1; VALUE_LEN], ValueIdWidth::Oid);
     for tuple in &tuples {

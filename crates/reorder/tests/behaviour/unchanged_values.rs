@@ -1,53 +1,27 @@
 //! An update that does not touch a value out of line does not carry it. Consumers took that for null, for an
 //! empty text or for whatever their placeholder was. Here it is a state of its own, and where the log has the
 //! whole old row, the value is taken from there.
-use crate::common::{Feeder, TABLE, TOAST, catalog_with, chunks, insert_chunk, long, row};
+use crate::common::{EachRow, Feeder, TABLE, TOAST, catalog_with, chunks, insert_chunk, long, row};
 use pgtoast_base::Oid;
 use pgtoast_reorder::{
-    Change, CohortPages, ColumnValue, MemorySpill, Message, Options, Output, ReorderBuffer,
-    ReorderError, ReplicaIdentity, RowChange, TransactionInfo, Truncate,
+    Change, CohortPages, ColumnValue, MemorySpill, Options, ReorderBuffer, ReorderError,
+    ReplicaIdentity, RowChange,
 };
 use pgtoast_toast::ValueIdWidth;
 use pgtoast_varlena::ToastPointer;
 
 /// What was seen of each column: the value, and the value with the old row's help.
-#[derive(Default)]
-struct Seen(Vec<[ColumnValue<'static>; 2]>);
+type Seen = Vec<[ColumnValue<'static>; 2]>;
 
-impl Output for Seen {
-    type Error = ReorderError;
-
-    fn begin(&mut self, _: &TransactionInfo) -> Result<(), ReorderError> {
-        Ok(())
-    }
-
-    fn change(
-        &mut self,
-        _: &TransactionInfo,
-        change: &mut RowChange<'_>,
-    ) -> Result<(), ReorderError> {
+fn reader() -> EachRow<Seen> {
+    let look = |seen: &mut Seen, change: &mut RowChange<'_>| {
         for column in 0..change.columns().len() {
             let value = owned(change.new_value(column)?);
-            self.0.push([value, owned(change.resolved_value(column)?)]);
+            seen.push([value, owned(change.resolved_value(column)?)]);
         }
         Ok(())
-    }
-
-    fn truncate(&mut self, _: &TransactionInfo, _: &Truncate<'_>) -> Result<(), ReorderError> {
-        Ok(())
-    }
-
-    fn message(
-        &mut self,
-        _: Option<&TransactionInfo>,
-        _: &Message<'_>,
-    ) -> Result<(), ReorderError> {
-        Ok(())
-    }
-
-    fn commit(&mut self, _: &TransactionInfo) -> Result<(), ReorderError> {
-        Ok(())
-    }
+    };
+    EachRow { seen: Seen::new(), look }
 }
 
 fn owned(value: ColumnValue<'_>) -> ColumnValue<'static> {
@@ -62,14 +36,14 @@ fn value(bytes: &[u8]) -> ColumnValue<'static> {
     ColumnValue::Value(bytes.to_vec().into())
 }
 
-fn seen(identity: ReplicaIdentity, changes: &[Change<'_>]) -> Vec<[ColumnValue<'static>; 2]> {
+fn seen(identity: ReplicaIdentity, changes: &[Change<'_>]) -> Seen {
     let layout = CohortPages::new().expect("it holds nothing");
     let mut buffer = ReorderBuffer::new(layout, MemorySpill::new(), Options::default());
-    let (catalog, mut output) = (catalog_with(identity), Seen::default());
+    let (catalog, mut output) = (catalog_with(identity), reader());
     let mut feeder = Feeder { buffer: &mut buffer, catalog: &catalog, output: &mut output, lsn: 0 };
     changes.iter().for_each(|change| feeder.change(700, *change));
     feeder.commit(700);
-    output.0
+    output.seen
 }
 
 fn pointer_of(datum: &[u8]) -> ToastPointer {
@@ -155,7 +129,7 @@ fn chunks_out_of_turn_and_values_that_lack_some_are_errors() {
     let commit = |numbers: &[usize]| {
         let layout = CohortPages::new().expect("it holds nothing");
         let mut buffer = ReorderBuffer::new(layout, MemorySpill::new(), Options::default());
-        let (catalog, mut output) = (catalog_with(ReplicaIdentity::Default), Seen::default());
+        let (catalog, mut output) = (catalog_with(ReplicaIdentity::Default), reader());
         let mut feeder =
             Feeder { buffer: &mut buffer, catalog: &catalog, output: &mut output, lsn: 0 };
         for number in numbers {

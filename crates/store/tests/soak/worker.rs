@@ -372,19 +372,20 @@ impl<'s> Worker<'s> {
                     }
                     thread::yield_now();
                 }
-                (Err(error), _) => {
-                    match error {
-                        StoreError::Deadlock { .. } => self.counts.deadlocks += 1,
-                        StoreError::SerializationFailure { .. } => {
-                            self.counts.serialization_failures += 1;
-                        }
-                        _ => {}
-                    }
-                    return Err(error.into());
-                }
+                (Err(error), _) => return Err(self.counted(error)),
             }
         }
         Err(Stop::GiveWay)
+    }
+
+    /// Counts an error of those that a transaction has to expect.
+    fn counted(&mut self, error: StoreError) -> Stop {
+        match error {
+            StoreError::Deadlock { .. } => self.counts.deadlocks += 1,
+            StoreError::SerializationFailure { .. } => self.counts.serialization_failures += 1,
+            _ => {}
+        }
+        error.into()
     }
 
     /// Gives out jobs, and does some.
@@ -414,16 +415,7 @@ impl<'s> Worker<'s> {
                 match t.delete(table, tid) {
                     Ok(true) => deleted.push(id),
                     Ok(false) => self.counts.jobs_missed += 1,
-                    Err(error) => {
-                        match error {
-                            StoreError::Deadlock { .. } => self.counts.deadlocks += 1,
-                            StoreError::SerializationFailure { .. } => {
-                                self.counts.serialization_failures += 1;
-                            }
-                            _ => {}
-                        }
-                        return Err(error.into());
-                    }
+                    Err(error) => return Err(self.counted(error)),
                 }
             }
         }

@@ -15,6 +15,7 @@ use pgtoast_store::{
     Column, ColumnType, Isolation, ItemPointer, Schema, Storage, Store, StoreOptions, Table,
     Transaction,
 };
+use pgtoast_testkit::Rng;
 use tempfile::TempDir;
 
 /// A new store, and the directory that goes when it is done.
@@ -34,14 +35,7 @@ fn documents(storage: Storage) -> Schema {
 
 /// Bytes that do not compress, other ones for each seed.
 fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()[3]
-    };
-    (0..len).map(|_| next()).collect()
+    Rng::new(seed).bytes(len)
 }
 
 fn insert(store: &Store, table: &Table, id: i32, body: &[u8]) -> ItemPointer {
