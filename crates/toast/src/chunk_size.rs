@@ -66,7 +66,7 @@ impl ChunkSize {
         #[expect(clippy::cast_possible_truncation, reason = "a block has at most 32 KiB")]
         match NonZeroU16::new(bytes as u16) {
             Some(bytes) => Self(bytes),
-            None => unreachable!(),
+            None => panic!("the smallest block has room for four chunks"),
         }
     }
 

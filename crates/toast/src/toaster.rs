@@ -157,7 +157,7 @@ impl Toaster {
         };
         match tag.datum_len() {
             Some(len) => len,
-            None => unreachable!(),
+            None => panic!("such a pointer has one length"),
         }
     }
 

@@ -65,6 +65,10 @@ impl fmt::Display for CompressionMethod {
 pub struct CompressionInfo(u32);
 
 impl CompressionInfo {
+    /// The bits that are the length.
+    #[expect(clippy::cast_possible_truncation, reason = "30 bits")]
+    pub(crate) const LEN_MASK: u32 = MAX_DATUM_LEN as u32;
+
     /// Any 32 bits.
     #[inline]
     #[must_use]
@@ -95,7 +99,7 @@ impl CompressionInfo {
     #[inline]
     #[must_use]
     pub const fn len(self) -> usize {
-        (self.0 & 0x3fff_ffff) as usize
+        (self.0 & Self::LEN_MASK) as usize
     }
 
     /// Whether the length is zero.

@@ -1,5 +1,7 @@
 use core::fmt;
 
+use crate::MAX_DATUM_LEN;
+
 /// Why some bytes are no varlena, or why a value cannot become one.
 ///
 /// `offset` is in bytes from the start of the slice that was handed in.
@@ -43,7 +45,7 @@ impl fmt::Display for VarlenaError {
                 write!(f, "direct pointer at byte {offset} ends in {a:#04x} {b:#04x}, not zeros")
             }
             Self::RawLength { raw_len } => {
-                write!(f, "toast pointer's raw length {raw_len}, expected 4 to {}", 0x3fff_ffff)
+                write!(f, "toast pointer's raw length {raw_len}, expected 4 to {MAX_DATUM_LEN}")
             }
             Self::TooLong { len, limit } => write!(f, "{len} bytes, {limit} are the most"),
             Self::Truncated { offset, needed, available } => {

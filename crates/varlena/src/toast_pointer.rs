@@ -121,7 +121,7 @@ impl ToastPointer {
     #[doc(alias = "VARATT_EXTERNAL_IS_COMPRESSED")]
     #[must_use]
     pub fn is_compressed(&self) -> bool {
-        let stored_len = i64::from(self.ext_info().word() & 0x3fff_ffff);
+        let stored_len = i64::from(self.ext_info().word() & CompressionInfo::LEN_MASK);
         stored_len < i64::from(self.raw_len()) - 4
     }
 

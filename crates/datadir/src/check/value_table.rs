@@ -10,6 +10,9 @@ use pgtoast_varlena::{CompressionInfo, ToastPointer};
 use super::runs::{ChunkFault, Run, sort};
 use super::{FindingKind, Readable};
 
+/// What is shared out among threads comes in parts of so many runs at least.
+const LEAST_RUNS: usize = 4096;
+
 /// The values of a relation, or those whose ids lie in a window: what is there of each.
 #[derive(Debug)]
 pub(super) struct ValueTable {
@@ -44,8 +47,10 @@ impl ValueTable {
 
     /// Value ids in parts with about as many runs, some for each of so many threads.
     pub(super) fn parts(&self, ids: Range<u64>, threads: usize) -> Vec<Range<u64>> {
-        let parts =
-            if threads < 2 { 1 } else { threads.saturating_mul(4).min(self.runs.len() / 4096) };
+        let parts = match threads {
+            ..2 => 1,
+            _ => threads.saturating_mul(4).min(self.runs.len() / LEAST_RUNS),
+        };
         let mut bounds = vec![ids.start];
         for part in 1..parts {
             let id = u64::from(self.runs[self.runs.len() / parts * part].value_id);

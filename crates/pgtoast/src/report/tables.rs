@@ -144,6 +144,9 @@ fn heap_report(table: &Table, budget: &Budget<'_>, problems: &mut Problems) -> H
     whole
 }
 
+/// Who waits hears of so many blocks at a time.
+const PROGRESS_BLOCKS: u64 = 1024;
+
 fn part_of_heap(table: &Table, range: Range<u32>, budget: &Budget<'_>) -> (HeapReport, Problems) {
     let (mut report, mut problems) = (HeapReport::default(), Problems::default());
     let block_size = table.fork().block_size();
@@ -153,8 +156,8 @@ fn part_of_heap(table: &Table, range: Range<u32>, budget: &Budget<'_>) -> (HeapR
         let block_bytes = block_size.bytes() as u64;
         report.blocks += 1;
         report.bytes += block_bytes;
-        if report.blocks.is_multiple_of(1024) {
-            (budget.progress)(1024 * block_bytes);
+        if report.blocks.is_multiple_of(PROGRESS_BLOCKS) {
+            (budget.progress)(PROGRESS_BLOCKS * block_bytes);
         }
         match block {
             Ok((number, bytes)) => {
