@@ -1,7 +1,8 @@
 //! What several tests use.
+use std::fmt::Debug;
 
 use pgtoast_base::{BlockNumber, ItemPointer, OffsetNumber, Oid8};
-use pgtoast_nbtree::{Index, Key, MemoryPages};
+use pgtoast_nbtree::{Index, IndexPages, Key};
 
 /// Row number `n` of a heap with four rows a block.
 pub(crate) fn tid(n: u32) -> ItemPointer {
@@ -14,7 +15,10 @@ pub(crate) fn key(chunk_id: u64, chunk_seq: i32) -> Key {
 }
 
 /// All entries, in order.
-pub(crate) fn entries(index: &Index<MemoryPages>) -> Vec<(Key, ItemPointer)> {
+pub(crate) fn entries<P>(index: &Index<P>) -> Vec<(Key, ItemPointer)>
+where
+    P: IndexPages<Error: Debug>,
+{
     let all = key(0, i32::MIN)..=key(u64::MAX, i32::MAX);
     index.range(all).map(|entry| entry.expect("a sound index")).collect()
 }
