@@ -5,6 +5,7 @@ mod canary;
 mod codec;
 mod datadir;
 mod direct;
+mod files;
 mod form_deform;
 mod fsm;
 mod input;
@@ -16,6 +17,7 @@ mod pglz;
 mod pglz_differential;
 mod reorder;
 mod store_pool;
+mod store_program;
 mod toast;
 mod toast_rows;
 mod toaster;
@@ -38,6 +40,7 @@ pub use pglz_differential::{
 };
 pub use reorder::reorder_program;
 pub use store_pool::{store_control, store_pool};
+pub use store_program::store_program;
 pub use toast::toast_assembly;
 pub use toast_rows::toast_rows;
 pub use toaster::toaster_decisions;
@@ -74,6 +77,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "reorder_program", body: reorder_program },
     Target { name: "store_control", body: store_control },
     Target { name: "store_pool", body: store_pool },
+    Target { name: "store_program", body: store_program },
     Target { name: "toast_assembly", body: toast_assembly },
     Target { name: "toast_pointer", body: toast_pointer },
     Target { name: "toast_rows", body: toast_rows },

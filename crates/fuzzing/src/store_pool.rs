@@ -9,10 +9,8 @@ use pgtoast_store::buffer::{BufferPool, ForkId, PoolOptions, ScanRing};
 use pgtoast_store::file::{ControlFile, SealedFile};
 use pgtoast_store::{Fork, RelationId, RelationKind, StoreError, StoreFile};
 
-use self::files::Files;
+use crate::files::Files;
 use crate::input::Input;
-
-mod files;
 
 const SIZE: BlockSize = BlockSize::KIB_1;
 const RELATION: RelationId = RelationId::new(1);

@@ -10,7 +10,7 @@ type Bytes = Arc<Mutex<Vec<u8>>>;
 
 /// A clone is the same disk.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Files(Arc<Mutex<State>>);
+pub(crate) struct Files(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -18,20 +18,21 @@ struct State {
     /// So many calls are still well, and so many then not.
     well: u32,
     failing: u32,
+    is_locked: bool,
 }
 
 impl Files {
-    pub(super) fn put(&self, path: &str, bytes: &[u8]) {
+    pub(crate) fn put(&self, path: &str, bytes: &[u8]) {
         self.state().files.insert(path.into(), Arc::new(Mutex::new(bytes.to_vec())));
     }
 
     /// From now on, calls but for syncs fail, after `well` of them, `failing` times.
-    pub(super) fn fail(&self, well: u32, failing: u32) {
+    pub(crate) fn fail(&self, well: u32, failing: u32) {
         let mut state = self.state();
         (state.well, state.failing) = (well, failing);
     }
 
-    pub(super) fn heal(&self) {
+    pub(crate) fn heal(&self) {
         self.fail(0, 0);
     }
 
@@ -55,8 +56,10 @@ impl Disk for Files {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn DiskFile>> {
         self.call()?;
         let mut state = self.state();
-        if mode == OpenMode::Existing && !state.files.contains_key(path) {
-            return Err(ErrorKind::NotFound.into());
+        match (mode, state.files.contains_key(path)) {
+            (OpenMode::Existing, false) => return Err(ErrorKind::NotFound.into()),
+            (OpenMode::CreateNew, true) => return Err(ErrorKind::AlreadyExists.into()),
+            _ => {}
         }
         let bytes = state.files.entry(path.into()).or_default().clone();
         Ok(Box::new(OpenFile { disk: self.clone(), bytes }))
@@ -79,8 +82,10 @@ impl Disk for Files {
         Ok(())
     }
 
-    fn list(&self, _: &Path) -> io::Result<Vec<PathBuf>> {
-        Ok(Vec::new())
+    fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        let state = self.state();
+        let inside = state.files.keys().filter(|file| file.parent() == Some(path));
+        Ok(inside.filter_map(|file| Some(file.file_name()?.into())).collect())
     }
 
     fn sync_dir(&self, _: &Path) -> io::Result<()> {
@@ -88,7 +93,22 @@ impl Disk for Files {
     }
 
     fn lock(&self, _: &Path) -> io::Result<Box<dyn DiskLock>> {
-        Err(ErrorKind::Unsupported.into())
+        if core::mem::replace(&mut self.state().is_locked, true) {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        Ok(Box::new(Lock(self.clone())))
+    }
+}
+
+/// Free again when dropped.
+#[derive(Debug)]
+struct Lock(Files);
+
+impl DiskLock for Lock {}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        self.0.state().is_locked = false;
     }
 }
 
