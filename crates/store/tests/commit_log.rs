@@ -55,6 +55,23 @@ fn what_became_of_transactions_is_known_after_the_store_was_closed() {
 }
 
 #[test]
+fn a_store_that_was_closed_between_two_rounds_of_ids_is_opened_again() {
+    let disk = MemoryDisk::new();
+    let first = ROUND - 6;
+    let transactions = transactions(first);
+    let ended = run(&transactions, 6);
+    assert_eq!(transactions.next_full_xid(), ROUND + 3);
+    transactions.save_log(&disk).unwrap();
+    let log = CommitLog::load(&disk, first..ROUND + 3).unwrap();
+    for (xid, status) in ended {
+        assert_eq!(log.status(xid), status, "{xid}");
+    }
+    // With nothing to know yet, no file is asked for.
+    let log = CommitLog::load(&MemoryDisk::new(), ROUND..ROUND + 3).unwrap();
+    assert_eq!(log.status(Xid::FIRST_NORMAL), XidStatus::InProgress);
+}
+
+#[test]
 fn what_had_not_ended_is_aborted() {
     let disk = MemoryDisk::new();
     let transactions = transactions(3);

@@ -73,7 +73,11 @@ impl ToastRelation for ToastWriter<'_, '_> {
     ) -> Result<(), StoreError> {
         let Some(toast) = self.toast else { return Err(StoreError::TableMissing) };
         let tid = toast.heap.insert(self.core, tuple)?;
-        toast.insert_entry(Key::new(chunk.value_id, chunk.seq), tid)
+        let entered = toast.insert_entry(Key::new(chunk.value_id, chunk.seq), tid);
+        if entered.is_err() && delete_chunk(toast, self.core, tid).is_err() {
+            *self.has_failed = true;
+        }
+        entered
     }
 
     fn delete_value(&mut self, pointer: &ToastPointer) -> Result<(), StoreError> {
@@ -105,6 +109,16 @@ pub(crate) fn take_back(
         delete_value(toast, core, value_id)?;
     }
     Ok(())
+}
+
+/// Deletes a chunk that the transaction has just written, and that nothing leads to.
+fn delete_chunk(
+    toast: &ToastStore,
+    core: &mut TransactionCore,
+    tid: ItemPointer,
+) -> Result<(), StoreError> {
+    core.begin_statement()?;
+    toast.heap.delete(core, tid).map(|_| ())
 }
 
 /// Deletes all chunks of a value. Their entries stay until a vacuum.

@@ -19,6 +19,12 @@ pub(super) fn at_least(full: u64) -> u64 {
     full + u64::from(special)
 }
 
+/// The last before `full` that can be given out. There must be one.
+pub(super) fn before(full: u64) -> u64 {
+    let last = full - 1;
+    if xid(last).is_normal() { last } else { last - u64::from(xid(last).get()) - 1 }
+}
+
 /// The one behind `xid` that is nearest to `reference`; 0 if that would be before the first round.
 pub(super) fn near(reference: u64, xid: Xid) -> u64 {
     let distance = xid.get().wrapping_sub(self::xid(reference).get()).cast_signed();
@@ -37,6 +43,10 @@ mod tests {
         assert_eq!(at_least(0), 3);
         assert_eq!(at_least(round + 2), round + 3);
         assert_eq!(at_least(round + 3), round + 3);
+        assert_eq!(before(4), 3);
+        assert_eq!(before(round), round - 1);
+        assert_eq!(before(round + 3), round - 1);
+        assert_eq!(before(round + 4), round + 3);
     }
 
     #[test]

@@ -27,14 +27,16 @@ impl CommitLog {
     pub fn load(disk: &dyn Disk, ids: Range<u64>) -> Result<Self, StoreError> {
         let mut log = Self::new();
         // More than the circle has are none, whatever the caller read where.
-        let first = ids.start.max(ids.end.saturating_sub(1 << 31));
+        let first = full_xid::at_least(ids.start.max(ids.end.saturating_sub(1 << 31)));
         if first < ids.end {
-            for number in first >> SEGMENT_BITS..=(ids.end - 1) >> SEGMENT_BITS {
+            // What was never given out has no segment either.
+            let last = full_xid::before(ids.end);
+            for number in first >> SEGMENT_BITS..=last >> SEGMENT_BITS {
                 let number = Place::of(full_xid::xid(number << SEGMENT_BITS)).segment;
                 log.segments[number as usize] = Segment::read(disk, number)?.into();
             }
+            log.abort_all(first..last + 1);
         }
-        log.abort_all(first..ids.end);
         log.oldest = Some(first);
         Ok(log)
     }
