@@ -55,8 +55,8 @@ enum Command {
         #[command(subcommand)]
         command: pg::Command,
     },
-    /// Run the tests of the crates with unsafe code under the address sanitizer (needs nightly)
-    Sanitize,
+    /// Run unsafe code under the address sanitizer, the store under the thread sanitizer (needs nightly)
+    Sanitize(sanitize::Arguments),
     /// Run every test there is and say what was skipped and why
     Test,
     /// List the longest source files, as a mirror
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
         Command::Loom => loom::run(),
         Command::Oracle => oracle::run(),
         Command::Pg { command } => pg::run(&command),
-        Command::Sanitize => sanitize::run(),
+        Command::Sanitize(arguments) => sanitize::run(&arguments),
         Command::Test => test::run(),
         Command::Tidy(arguments) => tidy::run(&arguments),
     };
