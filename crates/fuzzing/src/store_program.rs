@@ -53,8 +53,6 @@ struct Program {
     open: Vec<Open>,
     model: Model,
     last_id: i32,
-    /// The disk failed some statement.
-    met_fault: bool,
 }
 
 impl Program {
@@ -72,7 +70,7 @@ impl Program {
         let store = open(&files, &options);
         let table = store.create_table(NAME, schema(shape)).expect("a sound disk");
         let (open, model) = (Vec::new(), Model::default());
-        Self { files, options, store, table, open, model, last_id: 0, met_fault: false }
+        Self { files, options, store, table, open, model, last_id: 0 }
     }
 
     fn apply(&mut self, op: u8, who: u8, which: u8, value: u8) {
@@ -256,7 +254,6 @@ impl Program {
     /// to at once, before another one can wait for it.
     fn commit(&mut self, at: usize) {
         let one = self.open.swap_remove(at);
-        self.met_fault |= one.met_fault;
         match one.transaction.commit() {
             Ok(()) => self.model.commit(one.number),
             Err(StoreError::TransactionFailed) if one.met_fault => self.model.abort(one.number),
@@ -266,7 +263,6 @@ impl Program {
 
     fn abort(&mut self, at: usize) {
         let one = self.open.swap_remove(at);
-        self.met_fault |= one.met_fault;
         one.transaction.abort();
         self.model.abort(one.number);
     }
@@ -344,10 +340,6 @@ impl Program {
             ControlFlow::Continue(())
         });
         verified.expect("a sound disk");
-        if self.met_fault || self.open.iter().any(|one| one.met_fault) {
-            // FIXME: a chunk whose entry could not be written stays, and its transaction may commit.
-            findings.retain(|finding| !matches!(finding.error, StoreError::ChunkUnindexed { .. }));
-        }
         assert!(findings.is_empty(), "{}", findings[0]);
     }
 
@@ -356,7 +348,6 @@ impl Program {
         while !self.open.is_empty() {
             self.abort(0);
         }
-        self.leave_the_wrap();
         let store = core::mem::replace(&mut self.store, open(&Files::default(), &self.options));
         self.table = self.store.create_table(NAME, schema(0)).expect("a sound disk");
         assert_eq!(store.close(), Ok(()));
@@ -364,17 +355,6 @@ impl Program {
         self.table = self.store.table(NAME).expect("it was there");
         self.begin(0);
         self.compare();
-    }
-
-    /// FIXME: a store that is closed when the next id is the first of a round cannot be opened: it asks
-    /// for the commit log of that round, which nobody has written. Until it can, one id is used up.
-    fn leave_the_wrap(&mut self) {
-        assert_eq!(self.store.checkpoint(), Ok(()));
-        let control = ControlFile::read(&self.files).expect("it was written");
-        if control.next_xid == (1 << 32) + 3 {
-            let mut transaction = self.store.begin(Isolation::ReadCommitted);
-            transaction.insert(&self.table, &[0.into(), Datum::Null]).expect("a sound disk");
-        }
     }
 
     fn finish(&mut self) {
@@ -395,8 +375,7 @@ impl Program {
         self.verify();
         let size = self.table.size();
         assert_eq!(size.heap_bytes, 0, "rows are left over");
-        // FIXME: as in `verify`.
-        assert!(size.toast_bytes == 0 || self.met_fault, "chunks are left over");
+        assert_eq!(size.toast_bytes, 0, "chunks are left over");
     }
 
     fn clear_away(&self) {
