@@ -1,6 +1,6 @@
 //! Hammers one shared map from several threads and checks every promise it makes: a taken block is
 //! nobody else's, none is past the end, and at rest every maximum is right.
-//! `cargo run --release --example stress -- [OPERATIONS [THREADS]]`
+//! `cargo run --release --example shared_stress -- [OPERATIONS [THREADS]]`
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
