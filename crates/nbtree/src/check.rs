@@ -131,7 +131,7 @@ impl<P: IndexPages, R: FnMut(NbtreeError)> Check<'_, P, R> {
     ) -> Result<Option<BlockNumber>, P> {
         let limit = self.index.pages().block_count().map_err(IndexError::Storage)?;
         let mut downlinks = above.map(|above| Downlinks::new(self.index, above, limit));
-        let (mut pages, mut first_child) = (0u32, None);
+        let (mut pages, mut first_child, mut starts_open) = (0u32, None, false);
         let mut before: Option<Before> = None;
         let mut prev = None;
         let mut next = Some(leftmost);
@@ -171,6 +171,7 @@ impl<P: IndexPages, R: FnMut(NbtreeError)> Check<'_, P, R> {
                 false => OwnedTuple::pivot(node.tuple(1)?, block),
             };
             let is_split_open = node.flags().contains(NodeFlags::INCOMPLETE_SPLIT);
+            starts_open |= is_split_open && before.is_none();
             before = Some(Before { is_split_open, high_key });
         }
         if let Some(downlinks) = &mut downlinks
@@ -178,7 +179,8 @@ impl<P: IndexPages, R: FnMut(NbtreeError)> Check<'_, P, R> {
         {
             (self.report)(link.not_within());
         }
-        let is_alone = pages == 1;
+        // A page that was alone and was split still is, until the split has ended.
+        let is_alone = pages == 1 || pages == 2 && starts_open;
         let splits_root = before.is_some() && above.is_none();
         if !is_alone && splits_root && pages > 2 {
             (self.report)(NbtreeError::NotAlone { block: leftmost.get() });

@@ -134,3 +134,39 @@ fn an_insert_that_is_refused_a_page_leaves_an_index_that_is_sound() {
     }
     assert!(open_roots > 0, "no split of the root was left open");
 }
+
+/// Where a vacuum left one page of a level, searches begin there; while that page is split, two are there.
+#[test]
+fn a_split_below_the_root_where_searches_begin_may_wait_for_its_second_step() {
+    let mut open_splits = 0;
+    for skip in 0..12 {
+        let pages = Refusing { pages: MemoryPages::new(BlockSize::KIB_1), left: Cell::new(None) };
+        let index = Index::create(pages, KeyWidth::Oid).unwrap();
+        for n in 0..1500 {
+            let inserted = index.insert(key(u64::from(n) + 20_000, 0), tid(n));
+            assert_eq!(inserted, Ok(Insertion::Done));
+        }
+        let kept: Vec<_> = (1490..1500).map(tid).collect();
+        for _ in 0..2 {
+            index.vacuum(&mut |tid| !kept.contains(&tid)).unwrap();
+        }
+        let before = index.check().unwrap();
+        assert_eq!((before.entries, before.leaf_pages), (10, 1), "{before:?}");
+        assert!(before.levels > 1);
+        for n in 1500..1700 {
+            let (key, tid) = (key(u64::from(n) + 20_000, 0), tid(n));
+            index.pages().left.set(Some(skip));
+            let outcome = index.insert(key, tid);
+            index.pages().left.set(None);
+            if outcome.is_err() {
+                let report = index.check().unwrap();
+                open_splits += u32::from(report.leaf_pages == 2 && report.levels == before.levels);
+                if index.get(key) == Ok(None) {
+                    assert_eq!(index.insert(key, tid), Ok(Insertion::Done));
+                }
+            }
+        }
+        assert_eq!(index.check().unwrap().entries, 210);
+    }
+    assert!(open_splits > 0, "no split was left open");
+}
