@@ -14,7 +14,7 @@
 //! [in order](super::ChunkReader) says what is wrong with a value that is not as it should be.
 use core::ops::ControlFlow;
 
-use pgtoast_base::ItemPointer;
+use pgtoast_base::{BlockSize, ItemPointer};
 use pgtoast_nbtree::Key;
 use pgtoast_page::{Item, Page};
 use pgtoast_toast::{Chunk, ChunkPlan};
@@ -27,7 +27,7 @@ use crate::StoreError;
 /// How many entries are read from the index at a time: half a megabyte of value.
 const BATCH: usize = 256;
 /// A page of the usual size, without asking for memory.
-const USUAL_PAGE: usize = 8192;
+const USUAL_PAGE: usize = BlockSize::KIB_8.bytes();
 
 /// Where a chunk is.
 #[derive(Clone, Copy)]
