@@ -1,7 +1,7 @@
 //! Values out of line: their chunks in a heap, an index over those, ids, and a cache.
 //!
 //! ```text
-//! pointer ──value id──▶ index ──tids──▶ chunks on pages ──latched, a run at a time──▶ bytes
+//! pointer ──value id──▶ index ──tids──▶ chunks on pages ──a page at a time──▶ bytes
 //! value ──id, chunks──▶ heap, then index          row gone ──▶ chunks deleted, entries left to vacuum
 //! ```
 //! Whoever reads a value holds a snapshot that saw its row: so its chunks are there as long as it takes.

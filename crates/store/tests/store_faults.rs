@@ -8,16 +8,20 @@ use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use pgtoast_base::BlockSize;
 use pgtoast_store::{
     Column, ColumnType, Isolation, Schema, Storage, Store, StoreError, StoreOptions,
 };
 use support::{Call, MemoryDisk};
 
-/// So few frames that most pages come from the disk.
-const OPTIONS: fn() -> StoreOptions = || StoreOptions::new().buffer_bytes(16 * 8192);
 const ROWS: i32 = 60;
 /// The row that is inserted, with a value of so many chunks that a page of the index is split.
 const NEW: i32 = 8000;
+
+/// So few frames that most pages come from the disk.
+fn options() -> StoreOptions {
+    StoreOptions::new().buffer_bytes(16 * BlockSize::KIB_8.bytes())
+}
 
 fn body(id: i32, version: u8) -> Vec<u8> {
     let marks = (0..7000 + 100 * id).map(|at| (at / 7 + id).to_le_bytes()[0] ^ version);
@@ -27,7 +31,7 @@ fn body(id: i32, version: u8) -> Vec<u8> {
 /// A store on a disk, with rows whose values have four chunks and more.
 fn filled() -> MemoryDisk {
     let disk = MemoryDisk::new();
-    let store = Store::open_on(Arc::new(disk.clone()), OPTIONS()).expect("a disk that works");
+    let store = Store::open_on(Arc::new(disk.clone()), options()).expect("a disk that works");
     let schema = Schema::new([
         Column::new("id", ColumnType::Int4).not_null(),
         Column::new("body", ColumnType::Bytea).with_storage(Storage::External),
@@ -52,7 +56,7 @@ fn a_call_that_fails_in_a_statement_leaves_no_chunk_without_a_row_and_no_row_wit
     {
         for skip in 0.. {
             let disk = filled();
-            let store = Store::open_on(Arc::new(disk.clone()), OPTIONS()).unwrap();
+            let store = Store::open_on(Arc::new(disk.clone()), options()).unwrap();
             let table = store.table("t").unwrap();
             let mut transaction = store.begin(Isolation::ReadCommitted);
             let mut scan = transaction.scan(&table).unwrap();

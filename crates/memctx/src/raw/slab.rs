@@ -463,6 +463,7 @@ unsafe impl Engine for Slab {
         }
     }
 
+    // SAFETY: what the caller promises stands at the trait's method.
     #[inline]
     unsafe fn free(&self, chunk: NonNull<u8>, _size: usize) {
         // SAFETY: the chunk is live.
@@ -485,6 +486,7 @@ unsafe impl Engine for Slab {
         }
     }
 
+    // SAFETY: what the caller promises stands at the trait's method.
     unsafe fn resize(
         &self,
         chunk: NonNull<u8>,
